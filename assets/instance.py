@@ -35,8 +35,7 @@ _OURS = "# The Dagster instance of this project"
 def prepare_home() -> Path:
     """Create or update the home of the instance, and set DAGSTER_HOME for child processes.
 
-    Raises:
-        ConfigurationError: if PostgreSQL is configured in a way that cannot work.
+    Raises ConfigurationError if PostgreSQL is configured in a way that cannot work.
     """
     home = _home_folder()
     settings = home / SETTINGS_FILE
@@ -58,10 +57,8 @@ def open_instance() -> Iterator[dg.DagsterInstance]:
     tables at the same time can fail, or leave a schema version that Dagster always rejects. The UI
     and its daemon open a home only after `videomme ui` has opened it here.
 
-    Raises:
-        ConfigurationError: if the home cannot be used; the message says what to do.
-        StorageError: if a database cannot be read or written, even in the block, or is on a network
-            file system.
+    Raises ConfigurationError, which says what to do, if the home cannot be used, and StorageError
+    if a database cannot be read or written, even in the block, or is on a network file system.
     """
     # Importing them takes more than a second, and the plan of a new project needs neither.
     from alembic.util import CommandError  # noqa: PLC0415

@@ -63,10 +63,7 @@ def run_here(  # noqa: PLR0913 - what Dagster records on a run
     partition_key: str | None = None,
     asset_selection: Sequence[dg.AssetKey] | None = None,
 ) -> str:
-    """Run a job in this process, after the end of dead runs, and return the run's id.
-
-    The process is recorded on the run.
-    """
+    """End dead runs, run a job in this process, which is recorded, and return the run's id."""
     end_dead_runs(instance, datetime.now(UTC))
     project.store.remove_left_over()
     job = definitions.resolve_job_def(job_name)

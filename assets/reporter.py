@@ -19,9 +19,6 @@ from videomme_pipeline.stages.refresh import NotSelected, RefreshEvent
 from videomme_pipeline.stages.stage import AnyStage, BenchmarkStage, BuildResult
 
 DATA_VERSION_TAG = "dagster/data_version"
-CODE_VERSION_TAG = "dagster/code_version"
-INPUT_DATA_VERSION_TAG = "dagster/input_data_version"
-INPUT_EVENT_POINTER_TAG = "dagster/input_event_pointer"
 USER_PROVIDED_TAG = "dagster/data_version_is_user_provided"
 SEVERAL_PARENTS = "several"
 """Reported as input version of an asset in which a partition has more than one parent."""
@@ -68,14 +65,14 @@ def materialization(
     is_incomplete = isinstance(event, BuildResult) and event.incomplete
     tags = {
         DATA_VERSION_TAG: target.fingerprint + (INCOMPLETE if is_incomplete else ""),
-        CODE_VERSION_TAG: stage.code_version,
+        "dagster/code_version": stage.code_version,
         USER_PROVIDED_TAG: "true",
     }
     for label in upstream_of(stage):
         key = key_in(stage.project, label).to_user_string()
         version = target.inputs.get(label.rpartition("/")[2], SEVERAL_PARENTS)
-        tags[f"{INPUT_DATA_VERSION_TAG}/{key}"] = version
-        tags[f"{INPUT_EVENT_POINTER_TAG}/{key}"] = "NULL" if newest is None else str(newest)
+        tags[f"dagster/input_data_version/{key}"] = version
+        tags[f"dagster/input_event_pointer/{key}"] = "NULL" if newest is None else str(newest)
     if isinstance(event, BuildResult):
         facts = event.facts
     else:

@@ -97,12 +97,9 @@ def run_nightly(
 ) -> list[Assessment]:
     """Run tracked evaluations for a date, update the results, and return the assessments.
 
-    An empty `evaluations` means all tracked ones. If an error is raised, no request was sent.
-
-    Raises:
-        ConfigurationError: if an evaluation is not tracked, or the date is before the first nightly
-            run or in the future.
-        NotReadyError: if an evaluation has no reference.
+    An empty `evaluations` means all tracked ones. Raises ConfigurationError if an evaluation is not
+    tracked, or the date is before the first nightly run or in the future, and NotReadyError if an
+    evaluation has no reference. If an error is raised, no request was sent.
     """
     tracked = {entry.evaluation.name: entry for entry in tracked_evaluations(project)}
     file = project.configuration.folder / NIGHTLY_FILE

@@ -96,9 +96,8 @@ _JsonLoader.yaml_constructors = {
 def read_yaml(path: Path) -> dict[str, Any]:
     """The mapping in a YAML file; an empty file is an empty mapping.
 
-    Raises:
-        ConfigurationError: if the file is missing, is not YAML, is not a mapping, has a duplicate
-            key or exceeds a limit.
+    Raises ConfigurationError if the file is missing, is not YAML, is not a mapping, has a duplicate
+    key or exceeds a limit.
     """
     try:
         text = _read_text(path)
@@ -167,10 +166,8 @@ def read_spec(path: Path, spec_class: type[AnySpec]) -> AnySpec:
 def parse_spec(value: object, spec_class: type[AnySpec], where: str) -> AnySpec:
     """`value` as a `spec_class`.
 
-    Raises:
-        ConfigurationError: if `value` is not valid. The message has `where` (a file or entry),
-            each unknown key with the nearest valid one, and each wrong value with the expected
-            one.
+    Raises ConfigurationError if `value` is not valid. The message has `where` (a file or entry),
+    each unknown key with the nearest valid one, and each wrong value with the expected one.
     """
     if not isinstance(value, Mapping):
         raise ConfigurationError(f"{where}: {_not_a_mapping(value)}")

@@ -44,9 +44,7 @@ def find(
     """The part called `name` in a group.
 
     `title` and `expected` describe the part in messages: "benchmark smoke" and "a Benchmark".
-
-    Raises:
-        ConfigurationError: if no package has the part, or its package cannot be used.
+    Raises ConfigurationError if no package has the part, or its package cannot be used.
     """
     points = installed(group)
     if name not in points:

@@ -107,10 +107,7 @@ def to_table(
 def from_table(table: pa.Table, row_class: type[Row]) -> list[Row]:
     """Return the rows of `table`, ignoring columns that `row_class` does not have.
 
-    A column with a default may be missing, as in files that are older than the column.
-
-    Raises:
-        KeyError: if a column of `row_class` without a default is missing in `table`.
+    A column with a default may be missing, as in older files. Raises KeyError without another one.
     """
 
     def read(name: str, hint: Any) -> list[Any]:

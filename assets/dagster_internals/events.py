@@ -10,6 +10,7 @@ one entry per batch, because the page needs about a millisecond of CPU time for 
 import logging
 import time
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 
 import dagster as dg
 from dagster._core.definitions.source_asset import SYSTEM_METADATA_KEY_SOURCE_ASSET_OBSERVATION
@@ -27,20 +28,16 @@ SECONDS_AT_MOST = 2.0
 """The longest delay before the UI shows what was built."""
 
 
-class EventBatch:
+class EventBatch(AbstractContextManager["EventBatch"]):
     """Collects the materializations of a step and stores them in batches.
 
-    Use it as `with EventBatch(context) as events: events.add(materialization)`. Leaving the block
-    stores the pending events, even after an exception.
+    Leaving the block of `with` stores the pending events, even after an exception.
     """
 
     def __init__(self, context: dg.OpExecutionContext) -> None:
         self._context = context
         self._pending: list[dg.EventLogEntry] = []
         self._stored_at = time.monotonic()
-
-    def __enter__(self) -> "EventBatch":
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.store()

@@ -27,10 +27,7 @@ def origin_of(job: dg.JobDefinition, location: str) -> RemoteJobOrigin:
 
 
 def execute(job: dg.JobDefinition, run: dg.DagsterRun, instance: dg.DagsterInstance) -> None:
-    """Work on a run of `job` in this process. An error is raised, except `dg.Failure`.
-
-    The error that a failure was raised from is raised.
-    """
+    """Work on a run of `job` in this process. Raises its errors, or the cause of a `dg.Failure`."""
     try:
         execute_run(InMemoryJob(job), run, instance, raise_on_error=True)
     except dg.Failure as failure:

@@ -114,14 +114,15 @@ class _Plans:
 
     def result(self, key: dg.AssetKey) -> dg.AssetCheckResult:
         """The result of the check of an asset. Its metadata lists what is not fresh, and why."""
-        not_fresh = self._not_fresh(key)
+        not_fresh, refused = self._not_fresh(key), self._refused_for(key)
+        unused = [f"this file is not used: {problem}" for problem in refused]
         counted = Counter(state.freshness for state in self._states[key])
         return dg.AssetCheckResult(
-            passed=not not_fresh and not self._refused_for(key),
+            passed=not not_fresh and not refused,
             check_name=UP_TO_DATE,
             asset_key=key,
             severity=self._severity,
-            description=self._summary(key),
+            description="; ".join([self._plan_summary(key), *unused]),
             metadata={
                 **{f.value: counted[f] for f in Freshness if counted[f] or f is Freshness.FRESH},
                 **(self._details(not_fresh) if not_fresh else {}),
@@ -152,10 +153,6 @@ class _Plans:
 
     def _refused_for(self, key: dg.AssetKey) -> Sequence[str]:
         return self._refused if key.path[-1] == "scores" else ()
-
-    def _summary(self, key: dg.AssetKey) -> str:
-        refused = [f"this file is not used: {problem}" for problem in self._refused_for(key)]
-        return "; ".join([self._plan_summary(key), *refused])
 
     def _plan_summary(self, key: dg.AssetKey) -> str:
         label = key.to_user_string().removeprefix(self._prefix)

@@ -55,6 +55,7 @@ import signal
 import dagster as dg
 from videomme_pipeline.assets.instance import open_instance
 from videomme_pipeline.assets.processes import run_here
+from videomme_pipeline.project.project import open_project
 
 @dg.resource
 def kills(context):
@@ -69,7 +70,7 @@ def killed():
     idle()
 
 with open_instance() as instance:
-    run_here(killed, instance, 'videomme')
+    run_here(open_project(), instance, dg.Definitions(jobs=[killed]), "killed")
 """
 
 

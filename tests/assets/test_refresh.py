@@ -397,7 +397,7 @@ def test_a_request_for_an_unknown_evaluation_is_refused(
     write_project: WriteProject, instance: dg.DagsterInstance
 ) -> None:
     job = build_definitions(write_project()).resolve_job_def(REFRESH_JOB)
-    with pytest.raises(dg.DagsterInvalidConfigError, match=r"EvaluationName\w+ got fwe"):
+    with pytest.raises(dg.DagsterInvalidConfigError, match=r"Evaluation_\w+ got fwe"):
         job.execute_in_process(instance=instance, run_config={"evaluations": ["fwe"]})
 
 

@@ -2,6 +2,7 @@
 
 import json
 from fractions import Fraction
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -75,8 +76,17 @@ def test_the_rules_of_qwen_take_the_frames_of_the_packages(
         assert list(chosen) == published, (total, fps)
 
 
-@pytest.mark.parametrize("suffix", ["mp4", "mkv", "webm"])
-@pytest.mark.parametrize("fps", ["24000/1001", "24", "25", "30000/1001", "30", "50", "60"])
+RATES = ("24000/1001", "24", "25", "30000/1001", "30", "50", "60")
+EVERYDAY = (("24", "mp4"), ("30000/1001", "mkv"), ("24000/1001", "webm"))
+
+
+@pytest.mark.parametrize(
+    ("fps", "suffix"),
+    [
+        pytest.param(*pair, marks=() if pair in EVERYDAY else pytest.mark.slow)
+        for pair in product(RATES, ("mp4", "mkv", "webm"))
+    ],
+)
 def test_the_rules_of_qwen_count_frames_of_files_as_the_packages_do(
     fps: str, suffix: str, tmp_path: Path
 ) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-COUNT = "from videomme_pipeline.processes.tasks import LocalWorkers; print(LocalWorkers().count)"
+COUNT = "from videomme_pipeline.processes.tasks import LocalWorkers; print(LocalWorkers().room)"
 CPU_CGROUP = Path("/sys/fs/cgroup/cpu")
 
 

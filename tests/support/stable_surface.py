@@ -73,8 +73,8 @@ stored tables. In DuckDB, each facet is also a column of `questions`, `scored_qu
 | 0 | everything that was asked for is built, read or written |
 | 1 | an error, a failed partition or a failed check |
 | 2 | wrong arguments |
-| 3, 4 | `gate`, `race`, `recipe run`, `checkpoint watch` and `checkpoint wait`: undecided, \
-not evaluated |
+| 3, 4 | `gate`, `race`, `checkpoint watch` and `checkpoint wait`: undecided, not evaluated. \
+`recipe run`: 3 if not consistent |
 | 130, 143 | stopped by Ctrl-C or SIGTERM |
 
 ## Commands

@@ -10,7 +10,7 @@ from videomme_pipeline.responses.response import Response
 from videomme_pipeline.scoring.findings.run import EvaluatedVideo
 from videomme_pipeline.scoring.scored_question import ScoredQuestion
 from videomme_pipeline.storage.layout import Store
-from videomme_pipeline.storage.names import StoredName, fingerprint_in
+from videomme_pipeline.storage.names import StoredName
 from videomme_pipeline.storage.results import Results, record_shown
 from videomme_pipeline.storage.tables import read_files, read_rows, write_rows
 
@@ -34,7 +34,9 @@ def made_up_file(
 
 def write_made_up(path: UPath, rows: Sequence[Any], row_class: type[Any], **more: Any) -> None:
     """Write the rows of a made-up file, whose footer has the fingerprint in its name."""
-    write_rows(path, rows, row_class, fingerprint=fingerprint_in(path.name) or MADE_UP, **more)
+    name = StoredName.parse(path.name)
+    fingerprint = name.fingerprint if name else MADE_UP
+    write_rows(path, rows, row_class, fingerprint=fingerprint, **more)
 
 
 def show_made_up(store: Store, benchmark: str, evaluation: str, videos: Iterable[str] = ()) -> None:

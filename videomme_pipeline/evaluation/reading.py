@@ -34,6 +34,7 @@ from videomme_pipeline.subtitles.align import parse_alignment
 
 Reference = Annotated[str, Field(max_length=500)]
 """The name of something, or the path of a file."""
+
 PromptPart = Annotated[str, Field(max_length=10_000)]
 
 
@@ -77,9 +78,7 @@ def parse_evaluation(
 ) -> Evaluation:
     """The evaluation that a file at `path` with these `keys` describes. The file may be missing.
 
-    Raises:
-        ConfigurationError: if the file has a mistake. The message has the file, the key, the wrong
-            value and the valid values.
+    Raises ConfigurationError, which has the file, the key, the wrong value and the valid values.
     """
     file = parse_spec(keys, EvaluationFile, str(path))
     if file.benchmark not in benchmarks:

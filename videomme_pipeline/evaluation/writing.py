@@ -28,7 +28,6 @@ _TEMPLATE = Path(__file__).parents[1] / "assets"
 _EVALUATIONS = "evaluations"
 _ABOUT_THE_DEMO = ("nightly.yaml", "samplings.yaml")
 """Files that a project without the demo gets as comments."""
-_BASELINE = "longest-option"
 _PROFILES = {
     "vllm": Profile.VLLM,
     "sglang": Profile.SGLANG,
@@ -51,10 +50,7 @@ def write_project(folder: Path, configuration: Path, *, demo: bool) -> list[Path
 
     `configuration` gets the YAML files with comments, and one evaluation that needs no model. With
     `demo`, it gets the demo's evaluations instead, and what nightly.yaml and samplings.yaml say
-    about them. `folder` gets workspace.yaml for Dagster, and .gitignore.
-
-    Raises:
-        StorageError: if a file cannot be written.
+    about them. `folder` gets workspace.yaml for Dagster, and .gitignore. Raises StorageError.
     """
     contents = {path.name: path for path in sorted(_TEMPLATE.glob("*.yaml"))}
     del contents["dagster.yaml"]  # settings of the Dagster instance
@@ -80,11 +76,8 @@ def write_example(
     """Write a commented evaluation file to start from, and return its path.
 
     `keys` are `benchmark`, `model`, `sampling` and `subtitles`. `videos` is the number of videos in
-    a subset, or None for all.
-
-    Raises:
-        ConfigurationError: if the file exists, the name is not valid for an evaluation, or the
-            evaluation has a mistake. No file is then written.
+    a subset, or None for all. Raises ConfigurationError, before a file is written, if the file
+    exists, the name is not valid for an evaluation, or the evaluation has a mistake.
     """
     path = _new_file(configuration, name)
     if path.exists():
@@ -115,18 +108,15 @@ def usual_model(configuration: Configuration, name: str) -> str:
     endpoints = [spec.name for spec in models if isinstance(spec, EndpointSpec)]
     if name in [spec.name for spec in models]:
         return name
-    return endpoints[0] if len(endpoints) == 1 else _BASELINE
+    return endpoints[0] if len(endpoints) == 1 else "longest-option"
 
 
 def write_endpoint(configuration: Configuration, url: str) -> str:
     """Add the model that the endpoint `url` serves to models.yaml, and return the entry's name.
 
-    A fragment of the URL names one of several models. An entry that exists is kept.
-
-    Raises:
-        ConfigurationError: if the endpoint serves several models or not the named one, or if
-            another entry has the name.
-        ModelError: if the endpoint does not list its models.
+    A fragment of the URL names one of several models. An entry that exists is kept. Raises
+    ModelError if the endpoint does not list its models, and ConfigurationError if it serves several
+    models or not the named one, or if another entry has the name.
     """
     base_url, _, chosen = url.partition("#")
     served = {model.id: model for model in list_models(base_url, None)}
@@ -158,9 +148,8 @@ def write_endpoint(configuration: Configuration, url: str) -> str:
 def write_evaluation(configuration: Configuration, name: str, keys: Mapping[str, object]) -> Path:
     """Write an evaluation file with `keys`, and return its path. A file that is equal is kept.
 
-    Raises:
-        ConfigurationError: if another evaluation has the name, the name is not valid, or the
-            evaluation has a mistake. No file is then written.
+    Raises ConfigurationError, before a file is written, if another evaluation has the name, the
+    name is not valid, or the evaluation has a mistake.
     """
     path = _new_file(configuration, name)
     parse_evaluation(keys, path, configuration.benchmarks, configuration.catalog)
@@ -188,11 +177,8 @@ def write_declaration(
 
     `folder` is the configuration folder. `annotations` is the path of the annotations in `videos`,
     or None for the only file with questions. `columns` are columns with unusual names, by what they
-    contain.
-
-    Raises:
-        ConfigurationError: if there is a benchmark with this name, or the name is not valid.
-        AnnotationError: if the folder has no annotations.
+    contain. Raises ConfigurationError if the name is taken or not valid, and AnnotationError if the
+    folder has no annotations.
     """
     path = folder / OWN_BENCHMARKS / f"{name}.yaml"
     check_name(name, path)

@@ -17,9 +17,9 @@ from videomme_pipeline.benchmarks.columns import letters_of, text_in
 from videomme_pipeline.benchmarks.question import Question, with_own_ids
 from videomme_pipeline.errors import listed
 from videomme_pipeline.fingerprint import fingerprint
-from videomme_pipeline.formats.dataset_rows import response_in, text_of
-from videomme_pipeline.formats.results_format import Row
-from videomme_pipeline.formats.stored_facts import (
+from videomme_pipeline.formats.dataset_rows import name_of, response_in
+from videomme_pipeline.formats.results_format import (
+    Row,
     completion_tokens,
     failure,
     finish_reason,
@@ -63,7 +63,10 @@ def answers_of(
     given: dict[tuple[str, int], list[tuple[Question, Row]]] = defaultdict(list)
     questions = with_own_ids([question for question, _ in rows])
     for question, (_, row) in zip(questions, rows, strict=True):
-        repeat = row["copy"] if numbers_copies and "copy" in row else _repeat(row)
+        number = name_of(row, "repeat") or ""
+        repeat = int(number) if number.isdecimal() else 0
+        if numbers_copies and "copy" in row:
+            repeat = row["copy"]
         given[question.question_id, repeat].append((question, row))
     pairs: list[tuple[Question, Response]] = []
     copied, contradicted = Counter[str](), list[str]()
@@ -122,13 +125,6 @@ def answers_of(
 
 def _response_text(row: Row, question: Question, missing: Set[str]) -> str | None:
     """The response in `row`; None for an empty one, a failed one, and a text that is `missing`."""
-    value = response_in(row)
-    text = text_in(value)
+    text = text_in(response_in(row))
     is_missing = text in missing and not letters_of(text or "", question.options)
-    return None if text is None or is_missing or failure(row) else str(value)
-
-
-def _repeat(row: Row) -> int:
-    """The number of the repeat in `row`, or 0 if `row` has no readable number."""
-    text = text_of(row, "repeat") or ""
-    return int(text) if text.isdecimal() else 0
+    return None if text is None or is_missing or failure(row) else str(response_in(row))

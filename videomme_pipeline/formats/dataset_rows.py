@@ -268,18 +268,13 @@ def renamed(row: Row, names: Mapping[str, str]) -> dict[str, Any]:
     return {names.get(column, column): value for column, value in row.items()}
 
 
-def text_of(row: Row, column: str) -> str | None:
-    """The id or facet in `column`; None for null, NaN and the words that tables write for them."""
-    value = row.get(column)
-    if value is None or str(value).strip().lower() in _BLANK:
-        return None
-    return str(value)
-
-
 def name_of(row: Row, column: str) -> str | None:
-    """The name, id or value in `column` as one printable line, or None as in `text_of`."""
-    text = text_of(row, column)
-    return None if text is None else one_line(text)
+    """The id or facet in `column` as one printable line.
+
+    None for null, NaN and the words that tables write for them.
+    """
+    text = str(row.get(column))
+    return None if text.strip().lower() in _BLANK else one_line(text)
 
 
 def _facets(row: Row, benchmark: str) -> Facets:

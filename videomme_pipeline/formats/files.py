@@ -58,8 +58,7 @@ def files_of_run(name: Path) -> list[Path]:
 def read_rows_of(path: Path) -> tuple[Sequence[Row], list[str]]:
     """The objects in the file at `path`, which may have any name, and remarks about them.
 
-    Raises:
-        ScoringError: if the file is missing, unreadable or not a list of objects.
+    ScoringError if the file is missing, unreadable or not a list of objects.
     """
     if path.is_fifo():
         with TemporaryDirectory() as folder:

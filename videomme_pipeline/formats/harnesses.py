@@ -7,10 +7,10 @@ from videomme_pipeline.benchmarks.question import Letter
 from videomme_pipeline.formats.results_format import (
     ResultsFormat,
     Row,
+    beside,
     mapping_or_empty,
     objects_in,
 )
-from videomme_pipeline.formats.stored_facts import beside
 
 _WITHOUT_LETTER = "unreadable"
 """The response of an item of vLLM-Omni from which no letter was read. The file has no texts."""
@@ -112,9 +112,7 @@ def _read_sglang_omni(row: Row) -> Iterator[Row]:
 
 def _first(value: Any) -> Any:
     """The first item of a list, or None if it is empty, or `value` itself."""
-    if isinstance(value, list):
-        return value[0] if value else None
-    return value
+    return next(iter(value), None) if isinstance(value, list) else value
 
 
 INSPECT = ResultsFormat(

@@ -35,10 +35,8 @@ class EvaluationResults:
 def write_eval_results(scored: EvaluationResults) -> str:
     """The headline score in percent, with settings, track, n and interval in `notes`.
 
-    The dataset is the one that the benchmark of the questions declares.
-
-    Raises:
-        ScoringError: if the benchmark has no dataset on the hub, or the score must not be cited.
+    The dataset is the one that the benchmark of the questions declares. ScoringError if it declares
+    none, or the score must not be cited.
     """
     from huggingface_hub import EvalResultEntry, eval_result_entries_to_yaml  # noqa: PLC0415 - slow to import
 

@@ -33,7 +33,6 @@ TABLES: Mapping[str, str] = {
 }
 """The titles of the tables that the official v1 report may contain, by facet."""
 
-
 Rating = Mapping[str, Mapping[str, float]]
 """Mean group scores (0 to 100) by the keys of the official file: `final_rating`, and
 `second_head_rating` and `third_head_rating` by head, in order of first appearance."""
@@ -118,8 +117,8 @@ def _section(
         lines += [_THIN, titles[facet.column], _THIN]
         for value in facet.values or ():
             of_value = [row for row in rows if row.facets.get(facet.column) == value]
-            lines.append(f"{value}: {_percent(of_value)}")
-    lines += [_THIN, "Overall Performance", _THIN, f"Overall: {_percent(rows)}", ""]
+            lines.append(f"{value}: {_percent(of_value): .1f}%")
+    lines += [_THIN, "Overall Performance", _THIN, f"Overall: {_percent(rows): .1f}%", ""]
     return "\n".join(lines)
 
 
@@ -164,18 +163,16 @@ def _mean_by(groups: Sequence[GroupScore], column: str) -> dict[str, float]:
     return {value: fmean(of_value) for value, of_value in scores.items()}
 
 
-def official_v2_report(rows: Iterable[ScoredQuestion], rating: Rating) -> str:
+def official_v2_report(rows: Sequence[ScoredQuestion], rating: Rating) -> str:
     """The text that the official v2 script prints for `rows` with this `rating`.
 
     "Simple accuracy" is over the responses from which a letter was read, and 0 without any.
     """
     outcomes = Counter(row.outcome for row in rows)
-    correct = outcomes[Outcome.CORRECT]
-    answered = correct + outcomes[Outcome.INCORRECT]
     lines = [
         f"Total: {outcomes.total()}, no prediction: {outcomes[Outcome.FAILED]}, "
         f"failed to extract: {outcomes[Outcome.UNREADABLE]}",
-        f"Simple accuracy (valid only): {100 * correct / answered if answered else 0:.2f}%",
+        f"Simple accuracy (valid only): {_percent(rows):.2f}%",
     ]
     for title, scores in zip(("Metric", "Second Head", "Third Head"), rating.values(), strict=True):
         lines += ["", f"{title:<30} {'Score':>8}", "-" * 40]
@@ -183,7 +180,7 @@ def official_v2_report(rows: Iterable[ScoredQuestion], rating: Rating) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _percent(rows: Sequence[ScoredQuestion]) -> str:
+def _percent(rows: Sequence[ScoredQuestion]) -> float:
     correct = sum(row.outcome is Outcome.CORRECT for row in rows)
     answered = correct + sum(row.outcome is Outcome.INCORRECT for row in rows)
-    return f"{100 * correct / answered if answered else 0: .1f}%"
+    return 100 * correct / answered if answered else 0.0

@@ -10,7 +10,7 @@ from videomme_pipeline.benchmarks.declared_source import declared_questions
 from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.errors import AnnotationError, ScoringError, listed
-from videomme_pipeline.formats import contract, harnesses, lmms_eval, official, vlmevalkit
+from videomme_pipeline.formats import harnesses, official, row_files
 from videomme_pipeline.formats.answers import Answers, answers_of
 from videomme_pipeline.formats.columns import advice, usual_columns, with_columns, with_usual_names
 from videomme_pipeline.formats.dataset_rows import (
@@ -32,14 +32,14 @@ FORMATS: Mapping[str, ResultsFormat] = {
     form.name: form
     for form in (
         official.FORMAT,
-        contract.FORMAT,
+        row_files.CONTRACT,
         harnesses.VLLM_OMNI,
         harnesses.SGLANG_OMNI,
         harnesses.INSPECT,
         harnesses.EVALSCOPE,
         harnesses.EVERY_EVAL_EVER,
-        lmms_eval.FORMAT,
-        vlmevalkit.FORMAT,
+        row_files.LMMS_EVAL,
+        row_files.VLMEVALKIT,
     )
 }
 """Formats by name. The first format that recognizes a file reads it."""
@@ -71,10 +71,8 @@ def read_results(
     `path` is a file, or a folder or a pattern with several files of the same format. Files without
     answers are left out with a remark, and rows that cannot be used with a note. `dataset` is for
     results files without options. `columns` are the file's columns by their standard names, such as
-    `prediction`.
-
-    Raises:
-        ScoringError: if the file is missing, empty or in no known format, or the formats differ.
+    `prediction`. ScoringError if the file is missing, empty or in no known format, or the formats
+    differ.
     """
     contents = _contents_of_run(path, skip_missing, columns)
     form, notes = contents.form, contents.notes
@@ -298,9 +296,7 @@ def write_results(
     Every row has `not_citable`, the reason why the score must not be cited, in a column of this
     name. If questions were asked several times, the first answers are written, and every row has a
     column `repeats`. A failed question has an empty text: the official script fails on null.
-
-    Raises:
-        ScoringError: if no row answers any of `questions`.
+    ScoringError if no row answers any of `questions`.
     """
     if form.rows is None:
         raise ScoringError(f"format {form.name} is only read; export another one")

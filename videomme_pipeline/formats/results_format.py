@@ -1,19 +1,34 @@
-"""The interface of a results-file format."""
+"""The interface of a results-file format, and the columns that the formats share.
+
+Tools have many names for the same column. A format whose values are nested puts them into its rows
+under one of these names.
+"""
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from videomme_pipeline.benchmarks.question import Question
+from videomme_pipeline.benchmarks.question import Letter, Question
 from videomme_pipeline.scoring.scored_question import ScoredQuestion
 
 Row = Mapping[str, Any]
 """One object of a results file: a question, or a video with its questions."""
-
-
 TEXT_COLUMNS = ("prediction", "response", "raw_output")
 """Names of the column with the model's response, in the order in which they are looked up."""
+_LETTERS = (
+    *("pred_answer", "parsed_pred", "pred_letter", "predicted"),
+    *("extracted_answer", "extracted_prediction"),
+)
+_SCORES = ("score", "is_correct", "hit")
+_TOKENS = ("token_counts", "token_usage", "usage", "completion_tokens", "output_tokens")
+_ENDS = ("finish_reason", "stop_reason")
+_ERRORS = ("error", "error_code", "error_info")
+_STATES = ("is_success", "success", "status", *_ENDS)
+_NO_ERROR = {"", "0", "[]", "{}", "false", "nan", "none", "null"}
+_FAILED = {"0", "abort", "aborted", "cancelled", "error", "failed", "failure", "false", "timeout"}
+_COLUMNS = (*_LETTERS, *_SCORES, *_TOKENS, *_ERRORS, *_STATES)
+"""The names of the columns beside the response: letters, failures and ends of answers."""
 
 
 class TableRow(dict[str, Any]):
@@ -54,3 +69,52 @@ class ResultsFormat:
     read: Callable[[Row], Iterable[Row]]
     rows: Callable[[Sequence[Question], Mapping[str, ScoredQuestion]], Sequence[Row]] | None = None
     text: Callable[[Sequence[Row]], str] = json_lines
+
+
+def stated_letter(row: Row, question: Question) -> Letter | None:
+    """The letter that the file states, or the correct one if the file only counts it as right."""
+    value = _first(row, _LETTERS)
+    text = str(value).strip().strip("()[]'.").upper()
+    if value not in (None, "") and text in set(question.letters):
+        return Letter(text)
+    score = _first(row, _SCORES)
+    is_right = str(score).strip().lower() in ("1", "1.0", "true")
+    return question.answer if is_right else None
+
+
+def completion_tokens(row: Row) -> int | None:
+    """The number of tokens of the answer, or None."""
+    return _tokens(_first(row, _TOKENS))
+
+
+def finish_reason(row: Row) -> str | None:
+    """The reason why the answer ends, or None."""
+    value = _first(row, _ENDS)
+    return value if isinstance(value, str) else None
+
+
+def failure(row: Row) -> str:
+    """The failure that the file states beside a text, such as "is_success: False", or ""."""
+    words = {name: str(row[name]).strip().lower() for name in (*_ERRORS, *_STATES) if name in row}
+    failed = [name for name in _ERRORS if words.get(name, "") not in _NO_ERROR]
+    failed += [name for name in _STATES if words.get(name) in _FAILED]
+    return f"{failed[0]}: {row[failed[0]]}"[:200] if failed else ""
+
+
+def beside(row: Row, *nested: Any) -> dict[str, Any]:
+    """The known columns of `row` and of the mappings that are nested in it."""
+    mappings: Iterable[Mapping[str, Any]] = map(mapping_or_empty, (*nested, row))
+    return {name: mapping[name] for mapping in mappings for name in _COLUMNS if name in mapping}
+
+
+def _first(row: Row, names: Iterable[str]) -> Any:
+    return next((row[name] for name in names if row.get(name) not in (None, "")), None)
+
+
+def _tokens(value: Any) -> int | None:
+    if isinstance(value, list):
+        return _tokens(value[0]) if value else None
+    if isinstance(value, Mapping):
+        return _tokens(value.get("output_tokens", value.get("completion_tokens")))
+    text = str(value)
+    return int(text) if text.isdecimal() else None

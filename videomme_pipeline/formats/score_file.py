@@ -83,17 +83,13 @@ class ScoreReport:
 def score_file(path: Path, options: ScoreOptions, ask_judge: AskJudge | None = None) -> ScoreReport:
     """Score the results in `path`, whose format is recognized automatically.
 
-    Args:
-        ask_judge: sends requests to the judge, if `options` name one.
-
-    Raises:
-        ScoringError: if the file cannot be read or has no questions that `options` select.
+    `ask_judge` sends requests to the judge, if `options` name one. ScoringError if the file cannot
+    be read or has no questions that `options` select.
     """
-    imported, scored = _score_answers(path, options)
+    run, scored, imported = _score_answers(path, options)
     rows = [row for _, row in scored]
     if ask_judge is not None and options.judge is not None:
         rows = judge_rows(scored, options.judge, ask_judge)
-    run = _run(path, options, imported, scored)
     by_reader = scores_by_reader(run) if run.benchmark.grouping else ()
     report = score_rows(rows, options, imported.notes)
     return replace(report, remarks=imported.remarks, by_reader=tuple(by_reader))
@@ -101,27 +97,12 @@ def score_file(path: Path, options: ScoreOptions, ask_judge: AskJudge | None = N
 
 def audited_file(path: Path, options: ScoreOptions) -> Run:
     """The run whose results are in `path`. Raises ScoringError as `score_file` does."""
-    return _run(path, options, *_score_answers(path, options))
-
-
-def _run(
-    path: Path,
-    options: ScoreOptions,
-    imported: Answers,
-    scored: Sequence[tuple[Question, ScoredQuestion]],
-) -> Run:
-    return Run(
-        name=str(path),
-        benchmark=find_benchmark(options.benchmark),
-        questions={question.question_id: question for question, _ in scored},
-        answers=[row for _, row in scored],
-        stored=imported.stored,
-    )
+    return _score_answers(path, options)[0]
 
 
 def _score_answers(
     path: Path, options: ScoreOptions
-) -> tuple[Answers, list[tuple[Question, ScoredQuestion]]]:
+) -> tuple[Run, list[tuple[Question, ScoredQuestion]], Answers]:
     dataset = Annotations(options.questions) if options.questions else None
     if options.annotations is not None:
         dataset = read_annotations(options.annotations, options.benchmark)
@@ -155,7 +136,13 @@ def _score_answers(
     if not scored:
         durations = ", ".join(options.durations)
         raise ScoringError(f"{path}: it has no question on {durations} videos; check `duration`")
-    stored = replace(imported.stored, failures={**imported.stored.failures, **error_texts})
+    run = Run(
+        name=str(path),
+        benchmark=find_benchmark(options.benchmark),
+        questions={question.question_id: question for question, _ in scored},
+        answers=[row for _, row in scored],
+        stored=replace(imported.stored, failures={**imported.stored.failures, **error_texts}),
+    )
     notes = imported.notes
     if error_texts and options.reader is not ReaderName.CAREFUL:
         # A published reader reads these texts as its authors do.
@@ -164,7 +151,7 @@ def _score_answers(
             f"{len(error_texts):,} responses are texts of errors, which {options.reader} reads "
             f"like answers: {texts}; do not publish this score",
         )
-    return replace(imported, stored=stored, notes=notes), scored
+    return run, scored, replace(imported, notes=notes)
 
 
 def _check_benchmark(path: Path, options: ScoreOptions, questions: Sequence[Question]) -> None:
@@ -256,9 +243,7 @@ def _size_notes(
 ) -> list[str]:
     """One note for each part of the benchmark that is not complete, or the number of questions."""
     size = benchmark.size
-    parts: list[tuple[str, int | None, Sequence[ScoredQuestion]]] = []
-    if not size.videos_by:
-        parts.append(("", size.videos, rows))
+    parts = [] if size.videos_by else [("", size.videos, rows)]
     for column, videos_of_value in size.videos_by.items():
         values = durations if column == "duration" else benchmark.facet(column).values or ()
         for value in dict.fromkeys(values):

@@ -21,7 +21,7 @@ from videomme_pipeline.fingerprint import Spec, fingerprint
 from videomme_pipeline.frames.cache import NO_FRAMES
 from videomme_pipeline.models.catalog import Catalog, build_model
 from videomme_pipeline.models.endpoint.spec import EndpointSpec
-from videomme_pipeline.models.spec import ModelSpec, WithServer
+from videomme_pipeline.models.spec import ModelSpec
 from videomme_pipeline.models.video_llm import Generation
 from videomme_pipeline.prompts.render import Prompt
 from videomme_pipeline.responses.collect import collect
@@ -84,7 +84,7 @@ class Judge:
             )
         return cls(model=model, generation=spec.generation)
 
-    def served_by(self, with_server: WithServer) -> "Judge":
+    def served_by(self, with_server: Callable[[EndpointSpec], EndpointSpec]) -> "Judge":
         """This judge, with the current server of its model."""
         return replace(self, model=with_server(self.model))
 

@@ -1,8 +1,4 @@
-"""The models that evaluations can name: the entries of `models.yaml` and the built-in ones.
-
-A package adds a `kind` of entry with an entry point in the group `videomme_pipeline.models`: the
-name of the entry point is the kind, the value a `Provider`.
-"""
+"""The models that evaluations can name: the entries of `models.yaml` and the built-in ones."""
 
 import os
 from collections.abc import Mapping
@@ -72,13 +68,10 @@ class Catalog:
 
     @classmethod
     def read(cls, path: Path) -> Self:
-        """The catalog in a `models.yaml`: one entry per model, keyed by its name.
+        """The catalog in a `models.yaml`. Child processes do not get the keys of these models.
 
-        Child processes that start later do not get the keys of these models.
-
-        Raises:
-            ConfigurationError: if the file is missing or is not YAML. An entry with a wrong key or
-                value becomes one of the `problems`, which name the nearest valid key.
+        Raises ConfigurationError if the file is missing or is not YAML. An entry with a wrong key
+        or value becomes one of the `problems`, which name the nearest valid key.
         """
         models, problems = [], {}
         for name, entry in read_yaml(path).items():
@@ -93,20 +86,14 @@ class Catalog:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The user's models, then the built-in ones.
-
-        Raises:
-            ConfigurationError: if a package with models cannot be loaded.
-        """
+        """The user's models, then the others. Raises ConfigurationError for a broken package."""
         packaged = (name for name in plugins.installed(plugins.MODELS) if _built_in(name))
         return (*(spec.name for spec in self.models), *packaged, *BUILT_IN)
 
     def find(self, name: str) -> ModelSpec:
         """The model called `name`.
 
-        Raises:
-            ConfigurationError: if its entry cannot be used.
-            ModelError: if there is none; the message names the nearest model.
+        Raises ConfigurationError if its entry cannot be used, and ModelError if there is none.
         """
         if name in self.problems:
             raise self.problems[name]
@@ -127,7 +114,7 @@ def _parse_entry(name: str, entry: Any, where: str, folder: Path) -> ModelSpec:
     if _built_in(name):
         raise ConfigurationError(f"{where}: that name is built in; choose another one")
     default = "program" if "command" in entry else "openai_compatible"
-    provider = _provider(str(entry.get("kind", default)), where)
+    provider = _provider(str(entry.get("kind", default)), f"{where}: ")
     spec: ModelSpec = parse_spec({"name": name, **entry}, provider.spec, where)
     try:
         return spec.in_folder(folder)
@@ -136,45 +123,35 @@ def _parse_entry(name: str, entry: Any, where: str, folder: Path) -> ModelSpec:
 
 
 def entry_specs() -> list[type[ModelSpec]]:
-    """The class of the entries of each kind, including kinds of other packages.
-
-    Raises:
-        ConfigurationError: if another package cannot be loaded.
-    """
-    providers = [*PROVIDERS.values(), *map(_installed_provider, plugins.installed(plugins.MODELS))]
-    return [provider.spec for provider in providers]
+    """The class of the entries of each kind. Raises ConfigurationError for a broken package."""
+    return [_provider(kind).spec for kind in _kinds()]
 
 
 def build_model(spec: ModelSpec, environment: Mapping[str, str] = os.environ) -> VideoLLM:
-    """The model that `spec` describes. Nothing is loaded or connected yet.
-
-    Raises:
-        ModelError: if its key is not in `environment`, or a package that it needs is not
-            installed.
-    """
-    build = _provider(spec.kind, f"model {spec.name}").build
+    """The model of `spec`, not loaded yet. Raises ModelError for a missing key or package."""
+    build = _provider(spec.kind, f"model {spec.name}: ").build
     if not isinstance(spec, EndpointSpec) or len(spec.members) == 1:
         return build(spec, environment)
     return ModelPool({member.endpoint: build(member, environment) for member in spec.members})
 
 
 def _built_in(name: str) -> ModelSpec | None:
-    """The model that needs no entry and has this name, or None."""
     if name in BUILT_IN or name not in plugins.installed(plugins.MODELS):
         return BUILT_IN.get(name)
-    provider = _installed_provider(name)
+    provider = _provider(name)
     spec: ModelSpec | None = None if provider.needs_entry else provider.spec(name=name)
     return spec
 
 
-def _provider(kind: str, where: str) -> Provider[Any]:
-    kinds = (*PROVIDERS, *plugins.installed(plugins.MODELS))
-    if kind not in kinds:
-        raise ConfigurationError(f"{where}: `kind` is {kind!r}, {nearest(kind, kinds)}")
-    return PROVIDERS.get(kind) or _installed_provider(kind, f"{where}: ")
+def _kinds() -> tuple[str, ...]:
+    return (*PROVIDERS, *plugins.installed(plugins.MODELS))
 
 
-def _installed_provider(kind: str, where: str = "") -> Provider[Any]:
+def _provider(kind: str, where: str = "") -> Provider[Any]:
+    if kind in PROVIDERS:
+        return PROVIDERS[kind]
+    if kind not in _kinds():
+        raise ConfigurationError(f"{where}`kind` is {kind!r}, {nearest(kind, _kinds())}")
     provider: Provider[Any] = plugins.find(
         plugins.MODELS,
         kind,

@@ -58,12 +58,9 @@ _ok, _warning, _failed = Finding.ok, Finding.warning, Finding.error
 async def probe_endpoints(
     members: Sequence[tuple[ModelSpec, VideoLLM]], samplings: Sequence[str] = ()
 ) -> list[Finding]:
-    """The findings about each endpoint of a model.
+    """The findings about each endpoint of a model, with the samplings of its evaluations.
 
-    `samplings` are the samplings of the model's evaluations.
-
-    Raises:
-        ModelError: if the first endpoint does not answer a request with text alone.
+    Raises ModelError if the first endpoint does not answer a request with text alone.
     """
     findings: list[Finding] = []
     for spec, model in members:
@@ -81,11 +78,7 @@ async def probe_endpoints(
 
 
 async def probe(spec: ModelSpec, model: VideoLLM, samplings: Sequence[str] = ()) -> list[Finding]:
-    """The findings about text and pictures. Close the model.
-
-    Raises:
-        ModelError: if the model does not answer a request with text alone.
-    """
+    """The findings about text and pictures. Close the model. Raises ModelError if text fails."""
     try:
         text = await _ask(model, LAST_NUMBER, NO_FRAMES)
         if not model.needs_frames:
@@ -103,11 +96,7 @@ async def probe(spec: ModelSpec, model: VideoLLM, samplings: Sequence[str] = ())
 
 
 async def probe_once(spec: ModelSpec, model: VideoLLM, samplings: Sequence[str] = ()) -> Finding:
-    """The finding about a request with a picture, or a short video per sampling. Close the model.
-
-    Raises:
-        ModelError: if it is not answered.
-    """
+    """The finding about a picture, or a video per sampling. Close the model. Raises ModelError."""
     answers = []
     try:
         with TemporaryDirectory() as folder:
@@ -353,7 +342,6 @@ def _times(timed: Reply | None) -> Finding:
 
 
 def _start(reply: Reply) -> str:
-    """The start of an answer, quoted."""
     return repr(reply.text.strip()[:80])
 
 

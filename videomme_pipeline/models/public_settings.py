@@ -13,11 +13,7 @@ with keys, and limits."""
 
 
 def public_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings of an evaluation that are safe to publish.
-
-    Models and judges keep only their kind, profile, name, revision, engine and version. A path of
-    weights becomes the name of the folder.
-    """
+    """The settings of an evaluation that are safe to publish: of models, only `_OF_MODEL`."""
     return {key: _public(key, value) for key, value in settings.items()}
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Generic, Protocol, Self, TypeVar
+from typing import Generic, Self, TypeVar
 
 from pydantic import Field
 
@@ -113,11 +113,7 @@ class ModelSpec(Spec, ABC):
         return ()
 
     def in_folder(self, folder: Path) -> Self:  # noqa: ARG002 - few models have paths
-        """This model with its relative paths in `folder`, the folder of models.yaml.
-
-        Raises:
-            ConfigurationError: if a file of the model cannot be read.
-        """
+        """This model with its files in `folder`. Raises ConfigurationError if one is missing."""
         return self
 
     def working_in(self, folder: Path) -> Self:  # noqa: ARG002 - few models start processes
@@ -145,12 +141,6 @@ class ModelSpec(Spec, ABC):
 
 
 AnyModelSpec = TypeVar("AnyModelSpec", bound=ModelSpec)
-
-
-class WithServer(Protocol):
-    """A function that adds the current server of a model to its spec."""
-
-    def __call__(self, spec: AnyModelSpec, /) -> AnyModelSpec: ...
 
 
 @dataclass(frozen=True, slots=True)

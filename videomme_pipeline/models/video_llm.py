@@ -1,7 +1,7 @@
 """The protocol of a model that answers questions about videos, with its requests and replies."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
@@ -59,7 +59,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """Token counts of one or more requests. A count is None if no endpoint reported it."""
+    """Token counts of one request. A count is None if the endpoint does not report it."""
 
     prompt_tokens: int | None = None
     """Tokens of the prompt, including cached tokens."""
@@ -71,16 +71,6 @@ class Usage:
     """Tokens of the reasoning."""
     text_tokens: int | None = None
     """Tokens of the same prompt without its frames."""
-
-    def __add__(self, other: "Usage") -> "Usage":
-        """The sum of each count. A count is None only if both are None."""
-        counts = {name: (count, getattr(other, name)) for name, count in asdict(self).items()}
-        return Usage(
-            **{
-                name: None if pair == (None, None) else sum(filter(None, pair))
-                for name, pair in counts.items()
-            }
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -54,13 +54,10 @@ class Child:
     _turn: threading.Lock = field(default_factory=threading.Lock, init=False)
 
     def run(self, function: Callable[[Task], Value], task: Task, limits: TaskLimits) -> Value:
-        """The value of `function(task)`, computed in the child process.
+        """The value of `function(task)`. Threads that share the child wait for each other.
 
-        Threads that share the child wait for each other.
-
-        Raises:
-            ChildFailedError: if the task ended its process, or raised an unexpected error.
-            VideoMMEError: if the task raised it.
+        Raises ChildFailedError if the task ended its process or raised an unexpected error, and
+        each VideoMMEError that the task raises.
         """
         with self._turn:
             if self._process is not None and not self._process.can_run(limits):
@@ -89,8 +86,6 @@ class Child:
 
 
 class _Process:
-    """The operating system's side of a child: a process, the connection to it, and its log."""
-
     def __init__(self, memory_limit_bytes: int | None) -> None:
         library = str(Path(__file__).resolve().parents[2])
         import_path = [library, *filter(None, sys.path)]

@@ -42,7 +42,7 @@ class ProcessGroup:
     """A program and all processes that it starts, which end with this process.
 
     The program runs in `folder`. Its output goes to `log`. If it `has_pipes`, only its errors do,
-    and `pipes` are its standard input and output. Each process may have `max_memory_bytes` of data.
+    and `input` and `output` are its pipes. Each process may have `max_memory_bytes` of data.
     """
 
     def __init__(  # noqa: PLR0913 - the options of a process
@@ -69,18 +69,12 @@ class ProcessGroup:
             start_new_session=True,
         )
         os.close(lifeline)
+        self.input, self.output = self._process.stdin, self._process.stdout
 
     @property
     def exit_status(self) -> int | None:
         """The exit status of the program, or None while it runs."""
         return self._process.poll()
-
-    @property
-    def pipes(self) -> tuple[IO[bytes], IO[bytes]]:
-        """The standard input and output of a program that `has_pipes`."""
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        return self._process.stdin, self._process.stdout
 
     def wait(self, max_seconds: float | None = None) -> int | None:
         """The exit status of the program, or None if it still runs after `max_seconds`."""

@@ -1,7 +1,4 @@
-"""Secrets: keys stay out of child processes, and are removed from what servers send.
-
-Some servers repeat a key in their errors.
-"""
+"""Secrets: keys stay out of child processes, and of errors of servers that repeat a key."""
 
 import base64
 import json
@@ -54,10 +51,7 @@ def has_password(text: str) -> bool:
 
 
 class Redaction:
-    """Removes one key from text, in upper and lower case.
-
-    The key is removed as it is, as in JSON, as in a URL, and from base64 that contains it.
-    """
+    """Removes a key from text in any case: as it is, in JSON, in a URL, and inside of base64."""
 
     def __init__(self, key: str | None) -> None:
         is_removed = key is not None and len(key) >= MIN_KEY_CHARACTERS

@@ -45,10 +45,6 @@ class Workers(Protocol):
         """The number of tasks to submit at the same time, at least 1."""
 
     @property
-    def nodes(self) -> int:
-        """The number of machines, or workers of a cluster, that now work on tasks."""
-
-    @property
     def description(self) -> str:
         """The workers in words, for progress, or "" for those of this machine."""
 
@@ -71,20 +67,15 @@ Submit = Callable[[Callable[[Any], Any], Any, TaskLimits], Future[TaskOutcome]]
 class LocalWorkers:
     """Child processes of this process, by default one per usable core."""
 
-    count: int = field(default_factory=usable_cores)
-    nodes = 1
+    room: int = field(default_factory=usable_cores)
     description = ""
-
-    @property
-    def room(self) -> int:
-        return self.count
 
     def problems(self) -> Mapping[str, str | None]:
         return {}
 
     @contextmanager
     def executor(self) -> Iterator[Submit]:
-        children = [Child() for _ in range(self.count)]
+        children = [Child() for _ in range(self.room)]
         free = list(children)
 
         def run(function: Callable[[Any], Any], task: Any, limits: TaskLimits) -> TaskOutcome:
@@ -94,7 +85,7 @@ class LocalWorkers:
             finally:
                 free.append(child)
 
-        with ThreadPoolExecutor(self.count, thread_name_prefix="worker") as threads:
+        with ThreadPoolExecutor(self.room, thread_name_prefix="worker") as threads:
             try:
                 yield lambda function, task, limits: threads.submit(run, function, task, limits)
             finally:

@@ -47,7 +47,6 @@ VERDICTS = "verdicts"
 PREVIOUS, BEST = "previous", "best"
 _WILDCARD = re.compile(r"[*?\[]")
 _LAST_NUMBER = re.compile(r"(\d+)\D*$", re.ASCII)
-_STEP = "{step}"
 _MAX_DIGITS = 18
 """The digits of a training step. A longer number does not fit into a table."""
 
@@ -88,11 +87,8 @@ class TrainingRun(Spec):
         """Yield the training step and the folder of each checkpoint. A step can have several.
 
         Folders without a step are left out. `leave_out` is called with one sentence about every
-        other folder that is left out.
-
-        Raises:
-            ConfigurationError: if `pattern` names no folders.
-            StorageError: if a folder cannot be listed.
+        other folder that is left out. Raises ConfigurationError if `pattern` names no folders, and
+        StorageError if a folder cannot be listed.
         """
         pattern = os.path.expanduser(self.pattern)  # noqa: PTH111 - it can be a URL
         wildcard = _WILDCARD.search(pattern)
@@ -117,7 +113,7 @@ class TrainingRun(Spec):
         if self.step is None:
             number = _LAST_NUMBER.search(path)
             return number and number[1]
-        start, _, end = self.step.partition(_STEP)
+        start, _, end = self.step.partition("{step}")
         names = [name for name in path.split("/") if name.startswith(start) and name.endswith(end)]
         steps = [name[len(start) : len(name) - len(end)] for name in names]
         return next((step for step in steps if step.isascii() and step.isdecimal()), None)
@@ -237,7 +233,6 @@ def _state_of(folder: UPath) -> str:
 
 def _record(project: Project, name: str, run: TrainingRun, step: int, folder: UPath) -> None:
     """Record a checkpoint, for which the configuration then has evaluations."""
-    templates = [project.configuration.evaluation(template) for template in run.templates]
     rows = [
         Checkpoint(
             run=name,
@@ -248,7 +243,7 @@ def _record(project: Project, name: str, run: TrainingRun, step: int, folder: UP
             folder=str(folder),
             recorded_at=datetime.now(UTC),
         )
-        for template in templates
+        for template in map(project.configuration.evaluation, run.templates)
     ]
     write_checkpoint(project.store, rows)
 
@@ -269,9 +264,8 @@ def decide_checkpoint(
 ) -> Checkpoint:
     """`row` with the verdict of its gate. The first checkpoint has nothing to be compared with.
 
-    Raises:
-        ConfigurationError: if `checkpoints.yaml` has no entry for the training run.
-        ScoringError: if there are no scores, or too many questions have no answer.
+    Raises ConfigurationError if `checkpoints.yaml` has no entry for the training run, and
+    ScoringError if there are no scores, or too many questions have no answer.
     """
     run = training_run(project.configuration, row.run)
     scores = _scores(project, row.evaluation)

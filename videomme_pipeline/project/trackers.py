@@ -32,10 +32,8 @@ def log_checkpoint(
 ) -> None:
     """Log a checkpoint: scores with intervals, and the outcome of the gate with a link.
 
-    `points` are the rows of the view `accuracy_by_checkpoint`, one per template.
-
-    Raises:
-        MissingExtraError: if the tracker is not installed.
+    `points` are the rows of the view `accuracy_by_checkpoint`, one per template. Raises
+    MissingExtraError if the tracker is not installed.
     """
     metrics = {
         f"{_PROJECT}/{point['template']}/{name}": float(point[name])

@@ -25,6 +25,7 @@ from videomme_pipeline.reports.terminal.tables import at_least, show_rows
 from videomme_pipeline.scoring.findings.run import ACCURACY, GROUP_SCORE
 from videomme_pipeline.scoring.scored_question import Outcome
 from videomme_pipeline.scoring.statistics.breakdowns import AccuracyRow, GroupScoreRow
+from videomme_pipeline.scoring.statistics.groups import rule_of
 
 _ABSENT = "–"
 
@@ -140,7 +141,7 @@ def _by_reader(report: ScoreReport) -> list[dict[str, Any]]:
     """Group score and accuracy by every reader, each with the published cells that it equals."""
     cells = published_cells(report.options.benchmark)
     return [
-        {"reader": scores.reader.value, "group_rule": scores.group_rule.value}
+        {"reader": scores.reader.value, "group_rule": rule_of(scores.reader).value}
         | {name: scores.score(name) for name in (GROUP_SCORE, ACCURACY)}
         | {f"equal_{n}": scores.published_as(n, cells) for n in (GROUP_SCORE, ACCURACY)}
         for scores in report.by_reader

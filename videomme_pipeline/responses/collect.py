@@ -96,8 +96,6 @@ class _LoadedVideo:
 
 
 class _Collection:
-    """One run of `collect`: the state that its tasks share."""
-
     _task: asyncio.Task[None]
 
     def __init__(
@@ -118,10 +116,11 @@ class _Collection:
         if plan.max_cost_dollars is not None:  # the limit of this collection alone
             limits.append(spent + plan.max_cost_dollars)
         budget = Budget(min(limits, default=None), spent, highest_cost)
-        self._endpoints = Endpoints(members_of(model), plan.limits, budget, self._clock)
+        members = members_of(model)
+        self._endpoints = Endpoints(members, plan.limits, budget, clock)
         self._outage = Outage(clock, plan.limits.outage_seconds)
         self.delivery = Delivery(self._endpoints, self._outage, on_progress)
-        prefetched = PREFETCHED_VIDEOS * len(self._endpoints)
+        prefetched = PREFETCHED_VIDEOS * len(members)
         self._prefetch = asyncio.Semaphore(prefetched)
         self._in_memory = asyncio.Semaphore(self._endpoints.max_in_flight + prefetched)
 
@@ -247,7 +246,6 @@ class _Collection:
     async def _ask(
         self, pending: PendingRequest, video: _LoadedVideo, *, is_follower: bool
     ) -> None:
-        """Ask one question until it is settled or no retry is left."""
         try:
             while result := await self._attempt(pending, video, is_follower=is_follower):
                 if await self._settle(pending, result):
@@ -272,10 +270,7 @@ class _Collection:
     async def _attempt(
         self, pending: PendingRequest, video: _LoadedVideo, *, is_follower: bool
     ) -> Reply | ResponseFailure | None:
-        """Send one request when it is admitted.
-
-        None if the collection stopped before, or if a retry was not admitted before the deadline.
-        """
+        """Send one request when it is admitted. None if it was not admitted in time."""
         result: Reply | ResponseFailure | None = None
         request = replace(pending.planned, frames=video.frames, same_frames=video.requests)
         try:
@@ -285,9 +280,10 @@ class _Collection:
                     async with asyncio.timeout_at(pending.deadline):
                         admission = await stack.enter_async_context(admitted)
                     video.prefetch.close()
-                    if self._stopped_by is None and admission.is_valid:
-                        model = admission.endpoint.model
-                        result = admission.result = await self._send(pending, request, model)
+                    endpoint = admission.endpoint
+                    if self._stopped_by is None and endpoint.allows(pending):
+                        result = await self._send(pending, request, endpoint.model)
+                        admission.result = result
         except TimeoutError:
             self._give_up(pending, pending.too_late())
         except VideoMMEError as error:
@@ -297,7 +293,6 @@ class _Collection:
     async def _send(
         self, pending: PendingRequest, request: Request, model: VideoLLM
     ) -> Reply | ResponseFailure:
-        """Send one request to `model` and add it to the attempts of `pending`."""
         started_at, sent = datetime.now(UTC), self._clock()
         if pending.first_sent is None:
             pending.first_sent = sent
@@ -343,7 +338,6 @@ class _Collection:
 
 
 async def _respond(model: VideoLLM, request: Request) -> Reply | ResponseFailure:
-    """The model's reply, or the failure if it is not an answer."""
     try:
         reply = await model.respond(request)
         if reply.has_text:

@@ -34,10 +34,7 @@ class AskingProgress:
 
 
 class Delivery:
-    """The responses that the caller has not received yet, and the progress of the collection.
-
-    `elsewhere` counts the questions that another process is asking, by video.
-    """
+    """The responses that the caller has not received yet, and the progress of the collection."""
 
     def __init__(
         self,
@@ -46,6 +43,7 @@ class Delivery:
         on_progress: Callable[[AskingProgress], None] | None,
     ) -> None:
         self.elsewhere: Counter[str] = Counter()
+        """Questions that another process is asking, by video."""
         self._outage = outage
         self._endpoints = endpoints
         self._on_progress = on_progress

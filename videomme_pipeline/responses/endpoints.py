@@ -58,11 +58,10 @@ class Endpoint:
         return self._clock() < self._down_until
 
     def allows(self, question: object) -> bool:
-        """True unless a failed question must show first that a model answers here."""
+        """True unless another question, which failed, must show that a model answers here."""
         return self._only_question is None or self._only_question is question
 
     def record(self, question: object, result: Reply | ResponseFailure) -> None:
-        """Record the result of a request for `question`."""
         if isinstance(result, Reply):
             self.limit.answered()
             if self._was_down:
@@ -96,7 +95,6 @@ class Endpoint:
         self.changed.clear()  # later waits are for the next change
 
     def _count_failure(self, failure: ResponseFailure) -> None:
-        """Open the breaker after some failures in a row."""
         if self.is_down or not self._has_others:
             return
         self._failures += 1
@@ -114,16 +112,10 @@ class Endpoint:
 
 @dataclass(slots=True)
 class Admission:
-    """Permission to send a request for `question` to `endpoint`. The sender sets `result`."""
+    """Permission to send a request to `endpoint`. The sender sets `result`."""
 
     endpoint: Endpoint
-    question: object
     result: Reply | ResponseFailure | None = None
-
-    @property
-    def is_valid(self) -> bool:
-        """False if another question has failed since the admission."""
-        return self.endpoint.allows(self.question)
 
 
 class Endpoints:
@@ -140,9 +132,6 @@ class Endpoints:
         requests = limits.requests_per_minute
         self.rate = None if requests is None else AsyncLimiter(1, 60 / requests)
         self.budget = budget
-
-    def __len__(self) -> int:
-        return len(self._endpoints)
 
     @property
     def in_flight(self) -> int:
@@ -192,13 +181,11 @@ class Affinity:
     async def admit(self, question: object, *, is_follower: bool) -> AsyncIterator[Admission]:
         """Wait until `question` may be sent, and account for the result of the request.
 
-        Raises:
-            CostLimitError: if no further request fits into the budget.
-            ModelError: if there is a budget but the cost of an answer is unknown.
+        Errors are those of the `Budget`.
         """
         rate, budget = self._endpoints.rate, self._endpoints.budget
         endpoint = await self._acquire(question, is_follower=is_follower)
-        admission = Admission(endpoint, question)
+        admission = Admission(endpoint)
         try:
             await budget.reserve()
             try:

@@ -1,7 +1,4 @@
-"""Estimates of the requests, tokens and US dollars of an evaluation before it runs.
-
-No request is sent and no frame is read. `summary` has the totals of requests that were sent.
-"""
+"""Estimates of the requests, tokens and US dollars of an evaluation before it runs."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -41,8 +38,7 @@ class CostEstimate:
     `questions` includes repeats. `requests` is the number of questions that the journal cannot
     answer, and `requests_low` is the number of those that are certain. `most_frames` is the largest
     number of frames in a request. `prompt_tokens` is None if the frames or their tokens are
-    unknown. `too_large` requests cannot be answered because of the
-    `problem`.
+    unknown. `too_large` requests cannot be answered because of the `problem`.
 
     `dollars_low` assumes that only certain requests are sent, the shortest answers, and a prefix
     cache that contains the frames of a video for every question except its first. `dollars_high`
@@ -72,15 +68,13 @@ def estimate_cost(
     *,
     questions: int,
 ) -> CostEstimate:
-    """Return the estimate for the requests about `videos`."""
     pending = [video for video in videos if video.requests]
     certain = [video for video in pending if video.is_certain]
     requests = sum(video.requests for video in pending)
     requests_low = sum(video.requests for video in certain)
     least = _usage(certain, MIN_ANSWER_TOKENS)
     most = _usage(pending, generation.max_tokens or MAX_ANSWER_TOKENS)
-    dollars_low: float | None = None
-    dollars_high: float | None = None
+    dollars_low = dollars_high = None
     if model.costs_money and least and most:
         dollars_low = model.tariff.total_dollars(requests_low, least)
         dollars_high = model.tariff.total_dollars(requests, replace(most, cached_tokens=0))
@@ -101,10 +95,7 @@ def estimate_cost(
 
 
 def _usage(videos: Sequence[PendingVideo], answer_tokens: int) -> TokenUsage | None:
-    """Tokens of all requests, or None if the tokens of any frame are unknown.
-
-    The frames of a video are cached for every question except its first.
-    """
+    """Tokens of all requests, or None if the tokens of any frame are unknown."""
     requests = sum(video.requests for video in videos)
     text = sum(video.requests * video.text_characters for video in videos)
     prompt_tokens = requests * round(text / max(requests, 1) / CHARACTERS_PER_TOKEN)

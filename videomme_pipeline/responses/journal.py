@@ -74,6 +74,7 @@ class Journal:
         # Claims may be lost in a power failure, so they do not wait for the disk.
         self._session = self._database.connect(is_durable=False)
         self._listed = f"request_fingerprint in ({self._database.listed})"
+        self._settled = f"select request_fingerprint from responses where {self._listed}"
         self._queue: queue.SimpleQueue[_Entry | None] = queue.SimpleQueue()
         self._writer = threading.Thread(
             target=self._write_all,
@@ -99,8 +100,8 @@ class Journal:
 
     def settled(self, fingerprints: Iterable[str]) -> set[str]:
         """The `fingerprints` that have an answer or a final failure."""
-        sql = f"select request_fingerprint from responses where {self._listed}"
-        return {fingerprint for (fingerprint,) in self._execute(sql, _as_json(fingerprints))}
+        rows = self._execute(self._settled, _as_json(fingerprints))
+        return {fingerprint for (fingerprint,) in rows}
 
     def stored_responses(self, unanswered: Iterable[Response]) -> dict[str, Response]:
         """The settled responses among `unanswered`, with the stored result, by fingerprint."""
@@ -122,10 +123,7 @@ class Journal:
         return [_from_sql(dict(zip(ATTEMPT_COLUMNS, row, strict=True)), Attempt) for row in rows]
 
     def costs(self, evaluation: str) -> tuple[float, float | None]:
-        """The cost of all attempts of `evaluation` so far, in every run and process.
-
-        The second value is the highest cost of an attempt, or None if none is known.
-        """
+        """The cost of all attempts of `evaluation` in all runs, and the highest cost of one."""
         sql = "select sum(cost_dollars), max(cost_dollars) from attempts where evaluation = ?"
         ((spent, highest),) = self._execute(sql, evaluation)
         return float(spent or 0.0), None if highest is None else float(highest)
@@ -174,10 +172,8 @@ class Journal:
                 for fingerprint, owner, expires_at in owners
                 if owner != self.owner and expires_at > time and not is_dead(owner)
             }
-            settled = execute(
-                f"select request_fingerprint from responses where {self._listed}", listed
-            )
-            free = set(fingerprints) - claimed_by_others - {name for (name,) in settled}
+            settled = {fingerprint for (fingerprint,) in execute(self._settled, listed)}
+            free = set(fingerprints) - claimed_by_others - settled
             claims = [(fingerprint, self.owner, time + seconds) for fingerprint in free]
             self._session.execute_many(_ADD_CLAIM, claims)
             return free
@@ -230,7 +226,6 @@ class Journal:
 
 
 def _write(session: Session, entries: Sequence[_Entry]) -> None:
-    """Insert all entries, and remove the claims of settled requests."""
     session.execute_many(_ADD_ATTEMPT, [entry.attempt for entry in entries])
     responses = [entry.response for entry in entries if entry.response is not None]
     session.execute_many(_ADD_RESPONSE, responses)

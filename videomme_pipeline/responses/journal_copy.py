@@ -33,8 +33,7 @@ class CopiedTable:
 def copy_journal(source: JournalDatabase, target: JournalDatabase) -> list[CopiedTable]:
     """Add the rows of `source` to `target`, and verify both. An interrupted copy can be repeated.
 
-    Raises:
-        StorageError: if there is no `source`, a process uses it, or a journal is damaged.
+    Raises StorageError if there is no `source`, a process uses it, or a journal is damaged.
     """
     if not source.exists():
         raise StorageError(f"{source.title}: no journal is there; name another file or URL")

@@ -148,5 +148,4 @@ def _create_tables(connection: sqlite3.Connection) -> None:
 
 @cache
 def _verify_once(path: Path, device: int, inode: int) -> None:  # noqa: ARG001 - identify the file
-    """Verify the file, unless this process has done so before."""
     SqliteJournal(path).verify()

@@ -105,13 +105,10 @@ class JournalDatabase(ABC):
 
     @abstractmethod
     def connect(self, *, is_durable: bool) -> Session:
-        """A connection. The tables are created if there are none.
+        """A connection. The tables are created if there are none. Raises StorageError.
 
         A transaction that `is_durable` survives a power failure, and others only a crash of this
         process.
-
-        Raises:
-            StorageError: if the journal is damaged, or cannot be read or written.
         """
 
     @abstractmethod
@@ -123,11 +120,7 @@ class JournalDatabase(ABC):
         """The advice to run a `statement` that removes damaged rows, or other advice for None."""
 
     def verify(self) -> None:
-        """Compare each row with its checksum, if there is a journal.
-
-        Raises:
-            StorageError: if the journal is damaged.
-        """
+        """Raise StorageError if there is a journal that is damaged."""
         if self.exists():
             with self.explaining(), closing(self.connect(is_durable=False)) as session:
                 self.verify_rows(session)
@@ -183,11 +176,8 @@ def insert(table: str) -> str:
 def checked(table: str, values: Values) -> tuple[object, ...]:
     """The values of a row as they are stored, with their checksum.
 
-    PostgreSQL stores no text with a zero character, and SQLite no NaN, so both are replaced.
-
-    Raises:
-        TypeError: if a value has another type than its column.
-        ValueError: if a text is not Unicode, or an integer is too large.
+    PostgreSQL stores no text with a zero character, and SQLite no NaN, so both are replaced. Raises
+    TypeError or ValueError if no value of the column's type can be stored.
     """
     for (column, types), value in zip(_types(table).items(), values, strict=True):
         if value is not None and not isinstance(value, types):
@@ -207,7 +197,6 @@ def _storable(value: object) -> object:
 
 @cache
 def _types(table: str) -> dict[str, tuple[type, ...]]:
-    """The types of the values of each column that a checksum covers."""
     kinds: dict[object, tuple[type, ...]] = {
         "TEXT": (str,),
         "INTEGER": (int,),

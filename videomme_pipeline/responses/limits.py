@@ -49,8 +49,7 @@ class ConcurrencyLimit:
     async def acquire(self, *, is_follower: bool) -> None:
         """Wait until another request may be in flight. Every `acquire` needs one `release`.
 
-        Followers are first: the endpoint's prefix cache contains their video now, perhaps only
-        for a short time.
+        Followers are first, while the endpoint's prefix cache contains their video.
         """
         waiter = asyncio.get_running_loop().create_future()
         heapq.heappush(self._waiters, (not is_follower, next(self._numbers), waiter))
@@ -122,25 +121,17 @@ class Budget:
         self._changed = asyncio.Condition()
 
     async def reserve(self) -> None:
-        """Wait until one more request fits. Every `reserve` needs one `charge`.
-
-        Raises:
-            CostLimitError: if no request fits even after all requests in flight have ended.
-        """
-        if self._max is None:
+        """Wait until one more request fits, which needs one `charge`. Raises CostLimitError."""
+        if (limit := self._max) is None:
             return
         async with self._changed:
-            await self._changed.wait_for(lambda: self._in_flight == 0 or self._fits())
-            if not self._fits():
-                raise CostLimitError(self._max, self.spent_dollars)
+            await self._changed.wait_for(lambda: self._in_flight == 0 or self._fits(limit))
+            if not self._fits(limit):
+                raise CostLimitError(limit, self.spent_dollars)
             self._in_flight += 1
 
     async def charge(self, dollars: float | None, *, was_sent: bool) -> None:
-        """Charge `dollars` for a request that ended. None means that its cost is unknown.
-
-        Raises:
-            ModelError: if there is a limit but the cost of an answer is unknown.
-        """
+        """Charge the cost of a request. Raises ModelError if it is unknown and there is a limit."""
         self.spent_dollars += dollars or 0.0
         if self._max is None:
             return
@@ -159,9 +150,7 @@ class Budget:
             elif was_sent:
                 self.spent_dollars += self._highest_cost or 0.0
 
-    def _fits(self) -> bool:
-        if self._max is None:
-            return True
+    def _fits(self, limit: float) -> bool:
         if self._highest_cost is None:
-            return self._in_flight == 0 and self.spent_dollars < self._max
-        return self.spent_dollars + (self._in_flight + 1) * self._highest_cost <= self._max
+            return self._in_flight == 0 and self.spent_dollars < limit
+        return self.spent_dollars + (self._in_flight + 1) * self._highest_cost <= limit

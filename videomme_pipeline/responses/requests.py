@@ -1,7 +1,4 @@
-"""The requests about one video: their fingerprints in the journal, attempts and retries.
-
-No request is sent here. `collect`, cost estimates and judges use these types.
-"""
+"""The requests about one video: their fingerprints in the journal, attempts and retries."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -78,10 +75,7 @@ def planned_requests(
     *,
     needs_frames: bool = True,
 ) -> list[Request]:
-    """Return one request per repeat and question of `video`, for the model with `identity`.
-
-    The frames are not loaded yet, so the requests have none.
-    """
+    """One request without frames per repeat and question of `video`, to the model `identity`."""
     video_part = fingerprint(
         version=RESPONSE_VERSION,
         model=identity,

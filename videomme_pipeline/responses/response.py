@@ -165,11 +165,8 @@ class Attempt(AttemptRecord):
     """An attempt in the journal."""
 
     request_fingerprint: str
-    """Hash of everything that was sent."""
     usage_json: str | None = None
-    """The `usage` object that the endpoint sent, unchanged."""
     body: str | None = None
-    """Body of the reply."""
 
     def row(self, response: Response) -> AttemptRow:
         """The row of this attempt in the table of attempts. `response` is its response."""

@@ -2,13 +2,14 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 
 from videomme_pipeline.models.video_llm import FailureKind, Usage
 from videomme_pipeline.responses.response import Response
-from videomme_pipeline.rows import to_values
+
+_TOKENS = [count.name for count in fields(Usage)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,8 +17,7 @@ class ResponseSummary:
     """Totals over a set of responses.
 
     `numbers` are counts, tokens, costs and latencies by name, without those that are unknown.
-    `cached_share` is cached tokens divided by prompt tokens (0–1), over the responses that report
-    both.
+    `cached_share` is cached divided by prompt tokens (0–1), in responses that report both.
     """
 
     numbers: Mapping[str, int | float]
@@ -27,7 +27,6 @@ class ResponseSummary:
 def summarize(responses: Iterable[Response]) -> ResponseSummary:
     rows = list(responses)
     answered = [row for row in rows if row.raw_output is not None]
-    costs = [row.served.cost_dollars for row in rows if row.served.cost_dollars is not None]
     latencies = [
         row.served.latency_seconds for row in answered if row.served.latency_seconds is not None
     ]
@@ -39,9 +38,9 @@ def summarize(responses: Iterable[Response]) -> ResponseSummary:
         "succeeded": len(answered),
         "failed": len(rows) - len(answered),
         "attempts": sum(row.served.attempts for row in rows),
-        **to_values(sum((row.usage for row in rows), Usage())),
-        "cached_share": _cached_share([row.usage for row in rows]),
-        "cost_dollars": sum(costs) if costs else None,
+        **{name: _total(getattr(row.usage, name) for row in rows) for name in _TOKENS},
+        "cached_share": _cached_share(row.usage for row in rows),
+        "cost_dollars": _total(row.served.cost_dollars for row in rows),
         "latency_p50_seconds": p50,
         "latency_p95_seconds": p95,
     }
@@ -51,11 +50,13 @@ def summarize(responses: Iterable[Response]) -> ResponseSummary:
     )
 
 
+def _total(numbers: Iterable[int | float | None]) -> int | float | None:
+    reported = [number for number in numbers if number is not None]
+    return sum(reported) if reported else None
+
+
 def _cached_share(usages: Iterable[Usage]) -> float | None:
-    both = [
-        (usage.cached_tokens, usage.prompt_tokens)
-        for usage in usages
-        if usage.cached_tokens is not None and usage.prompt_tokens is not None
-    ]
-    total = sum(prompt for _, prompt in both)
-    return sum(cached for cached, _ in both) / total if total else None
+    both = [usage for usage in usages if None not in (usage.cached_tokens, usage.prompt_tokens)]
+    cached_tokens = sum(usage.cached_tokens or 0 for usage in both)
+    prompt_tokens = sum(usage.prompt_tokens or 0 for usage in both)
+    return cached_tokens / prompt_tokens if prompt_tokens else None

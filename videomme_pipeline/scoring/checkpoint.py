@@ -1,6 +1,6 @@
 """Checkpoints of training runs and the verdicts on them: one row per checkpoint and template."""
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -74,8 +74,7 @@ def read_checkpoints(store: Store) -> list[Checkpoint]:
     return sorted(rows, key=lambda row: (row.run, row.step, row.template))
 
 
-def write_checkpoint(store: Store, rows: Iterable[Checkpoint]) -> None:
+def write_checkpoint(store: Store, rows: Sequence[Checkpoint]) -> None:
     """Store the rows of one checkpoint."""
-    listed = list(rows)
-    path = store.checkpoint(listed[0].run, listed[0].step, datetime.now(UTC))
-    write_rows(path, listed, Checkpoint, fingerprint=version_of(listed))
+    path = store.checkpoint(rows[0].run, rows[0].step, datetime.now(UTC))
+    write_rows(path, rows, Checkpoint, fingerprint=version_of(rows))

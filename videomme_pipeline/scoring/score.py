@@ -28,8 +28,7 @@ def score_question(  # noqa: PLR0913 - four facts of the evaluation go into ever
     A response without text is `failed`: it is not read, so it has no letter and no rule.
     """
     reading = None
-    if answered(response):
-        assert response.raw_output is not None
+    if response.raw_output is not None and response.raw_output.strip():
         reading = read_answer(
             reader, response.raw_output, letters=question.letters, options=question.options
         )
@@ -86,11 +85,6 @@ def failed(row: ScoredQuestion, error: str) -> ScoredQuestion:
     """`row` without its response, which is the text of an error."""
     unread = with_letter(row, None, None)
     return replace(unread, raw_output=None, outcome=Outcome.FAILED, error=error)
-
-
-def answered(response: Response) -> bool:
-    """True if the response has text other than white space."""
-    return response.raw_output is not None and response.raw_output.strip() != ""
 
 
 def outcome_of(answer: Letter, letter: Letter | None) -> Outcome:

@@ -83,11 +83,7 @@ class LocalServers(ServeSpec):
         return replicas
 
     def launch(self, name: str, weights: str, logs: Path) -> Replicas:
-        """Start servers of `weights` under a name. They still have to load the weights.
-
-        Raises:
-            ModelError: if the engine is not installed, or there are too few GPUs.
-        """
+        """Start servers, which still have to load `weights`. Raises ModelError as `check`."""
         where = f"model {name}: "
         self._require_program(where)
         gpus = self._gpus_of_replicas(where)
@@ -161,7 +157,6 @@ class LocalServers(ServeSpec):
 
     @property
     def _program(self) -> tuple[str, ...]:
-        """The program and subcommand that start the engine."""
         return self.command or self._adapter.command
 
     def _require_program(self, where: str = "") -> None:

@@ -1,7 +1,4 @@
-"""The running servers of one model: equal replicas, each on its own GPUs and port.
-
-A replica that dies is started again on its port. All end with this process.
-"""
+"""The running servers of one model: equal replicas, each on its own GPUs and port."""
 
 import os
 import re
@@ -142,12 +139,8 @@ class Replicas:
     ) -> None:
         """Wait until all replicas answer, and restart them from then on if they die.
 
-        `on_progress` gets the number of healthy replicas, the number of all, and the last output
-        of a replica that is not healthy.
-
-        Raises:
-            ModelError: if one of them ends, or does not answer within `limit_seconds`. All are
-                stopped then.
+        `on_progress` is that of `ServeSpec.start`. If a replica ends or does not answer within
+        `limit_seconds`, all are stopped and ModelError is raised.
         """
         deadline = time.monotonic() + limit_seconds
         with ExitStack() as on_error:

@@ -24,11 +24,7 @@ _HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+")
 
 
 def find_weights(weights: str) -> str:
-    """The absolute path of the files that `serve: weights` names, or a repository or URL.
-
-    Raises:
-        ModelError: if there are no weights.
-    """
+    """The absolute path of existing weights, or a repository or URL. Raises ModelError."""
     path = Path(weights).expanduser()
     if "://" in weights:
         return weights  # some engines load from object stores
@@ -41,15 +37,12 @@ def find_weights(weights: str) -> str:
 
 def weights_identity(weights: str, revision: str | None) -> ServerIdentity:
     """Facts in the files of the weights. Files of the hub are read if they are cached."""
-    folder: Path | None = Path(weights)
-    commit = None
-    if _HUB_NAME.fullmatch(weights) and not Path(weights).exists():
-        folder = _cached_folder(weights, revision)
-        commit = None if folder is None else folder.name
+    folder, commit = _files_of(weights, revision)
     if folder is None or not folder.exists():
         return ServerIdentity(model=weights, revision=revision)
     if folder.is_file():
         return ServerIdentity(model=weights, weights_hash=_sampled_hash([folder]))
+    weight_files = sorted(path for path in folder.iterdir() if path.suffix in _WEIGHTS)
     config = _json(folder / "config.json")
     nested = _mapping(config.get("text_config"))
     method = _mapping(config.get("quantization_config")).get("quant_method")
@@ -58,7 +51,7 @@ def weights_identity(weights: str, revision: str | None) -> ServerIdentity:
         model=weights,
         revision=commit,
         config_hash=_hash_of_files([folder / "config.json"]),
-        weights_hash=None if commit else _sampled_hash(_weight_files(folder)),
+        weights_hash=None if commit else _sampled_hash(weight_files),
         chat_template_hash=_template_hash(folder),
         processor_hash=_hash_of_files([folder / name for name in _PROCESSOR_FILES]),
         generation_config=_generation_defaults(folder),
@@ -70,22 +63,20 @@ def weights_identity(weights: str, revision: str | None) -> ServerIdentity:
 @lru_cache
 def model_type_of(weights: str, revision: str | None) -> str:
     """The `model_type` in the `config.json` of weights, or "" if it is not known."""
-    folder: Path | None = Path(weights).expanduser()
-    if _HUB_NAME.fullmatch(weights) and not Path(weights).exists():
-        folder = _cached_folder(weights, revision)
+    folder, _ = _files_of(weights, revision)
     return "" if folder is None else str(_json(folder / "config.json").get("model_type", ""))
 
 
-def _weight_files(folder: Path) -> list[Path]:
-    return sorted(path for path in folder.iterdir() if path.suffix in _WEIGHTS)
-
-
-def _cached_folder(repository: str, revision: str | None) -> Path | None:
-    """The folder of a repository in the cache of huggingface_hub, or None if it is not there."""
+def _files_of(weights: str, revision: str | None) -> tuple[Path | None, str | None]:
+    """The path of weights, or the folder and commit of a repository in the cache of the hub."""
+    path = Path(weights).expanduser()
+    if path.exists() or not _HUB_NAME.fullmatch(weights):
+        return path, None
     from huggingface_hub import try_to_load_from_cache  # noqa: PLC0415 - slow to import
 
-    config = try_to_load_from_cache(repository, "config.json", revision=revision)
-    return Path(config).parent if isinstance(config, str) else None
+    config = try_to_load_from_cache(weights, "config.json", revision=revision)
+    folder = Path(config).parent if isinstance(config, str) else None
+    return folder, None if folder is None else folder.name
 
 
 def _template_hash(folder: Path) -> str | None:

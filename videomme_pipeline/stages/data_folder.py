@@ -117,11 +117,9 @@ class DataFolder:
         """The files that nothing needs, and all frames of `samplings`, even needed ones.
 
         A file is needed if the plan names it, or if scores were computed from it that are shown or
-        were shown in the last `KEPT_DAYS` days.
-
-        Raises:
-            ConfigurationError: if a configuration file has a mistake, because its samplings are
-                then unknown, or if the cache has no frames of one of `samplings`.
+        were shown in the last `KEPT_DAYS` days. Raises ConfigurationError if a configuration file
+        has a mistake, because its samplings are then unknown, or if the cache has no frames of one
+        of `samplings`.
         """
         for problem in self._project.configuration.problems.values():
             raise ConfigurationError(
@@ -138,10 +136,8 @@ class DataFolder:
     def forget(self, evaluation: str) -> None:
         """Remove the scores of an evaluation and the record that they are shown.
 
-        Its answers stay in the journal and in the files of responses.
-
-        Raises:
-            ConfigurationError: if the evaluation has no scores, or its file still exists.
+        Its answers stay in the journal and in the files of responses. Raises ConfigurationError if
+        the evaluation has no scores, or its file still exists.
         """
         if evaluation in self._project.configuration.evaluations:
             raise ConfigurationError(

@@ -229,13 +229,10 @@ class Explanation:
 
 
 def matching(states: Sequence[PartitionState], words: str) -> list[PartitionState]:
-    """The partitions that `words` select.
+    """The partitions that `words` select. Raises ConfigurationError if there are none.
 
     `words` is the full name of a partition ("smoke/frames uniform_n-8|001"), or the name of an
     asset, a stage, a key, a video, a sampling, a track or an evaluation.
-
-    Raises:
-        ConfigurationError: if `words` selects no partition.
     """
     selected = [state for state in states if words in _names(state)]
     if not selected:

@@ -16,7 +16,6 @@ from videomme_pipeline.reports.rendering import render_svg
 
 Facts: TypeAlias = Mapping[str, object]
 """Facts by name. None is left out."""
-NO_CHARTS = "Charts need the extra `charts`: `pip install 'videomme-pipeline[charts]'`"
 
 
 class Markdown(str):
@@ -43,7 +42,7 @@ def fenced(text: str) -> Markdown:
 def chart_picture(draw: Callable[[], str], title: str) -> Picture | Markdown:
     """The Vega-Lite chart that `draw` returns, or a note that says why there is none."""
     if not is_installed("charts"):
-        return Markdown(NO_CHARTS)
+        return Markdown("Charts need the extra `charts`: `pip install 'videomme-pipeline[charts]'`")
     try:
         return Picture(render_svg(draw()).encode(), "image/svg+xml", title)
     except ChildFailedError as error:

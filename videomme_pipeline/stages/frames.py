@@ -23,8 +23,7 @@ from videomme_pipeline.processes.tasks import Workers
 from videomme_pipeline.project.runs.journal import journal_of
 from videomme_pipeline.project.runs.leases import leased
 from videomme_pipeline.project.state.benchmark import BenchmarkState
-from videomme_pipeline.project.state.failures import FailureLog
-from videomme_pipeline.project.state.partitions import Dimension, VideoVariant, partition_of
+from videomme_pipeline.project.state.partitions import Dimension, VideoPartition, VideoVariant
 from videomme_pipeline.project.upkeep.frame_budget import STORAGE_FILE, FrameBudget, StorageSpec
 from videomme_pipeline.stages.facts import Picture
 from videomme_pipeline.stages.stage import (
@@ -44,11 +43,6 @@ SHEETS_PER_RUN = 50
 """Number of videos with a contact sheet in one run. Dagster's event log stores these pictures."""
 FILE_BYTES = "file_bytes"
 """The fact with the size of a stored file."""
-
-
-def _fingerprint(benchmark: BenchmarkState, partition: VideoVariant) -> str:
-    sampling = benchmark.samplings[partition.variant]
-    return benchmark.snapshot.versions.frames(partition.video, sampling)
 
 
 def _file_name(benchmark: BenchmarkState, partition: VideoVariant, _: str) -> StoredName:
@@ -143,8 +137,7 @@ def _job(stage: BenchmarkStage, video_id: str, targets: Targets) -> FrameJob:
     questions = snapshot.questions[video_id]
     content = snapshot.content_hash(video_id)
     if video_hash(path, video_id, stage.project.hashes) != content:
-        videos = FailureLog(stage.project.store, f"{stage.benchmark.name}/videos")
-        if reason := videos.reasons().get(partition_of(video=video_id)):
+        if reason := stage.benchmark.failures("videos").reasons().get(VideoPartition(video_id)):
             raise NotReadyError(reason)
         raise VideoError(video_id, f"{path}: the file changed after it was probed; run again")
     return FrameJob(
@@ -200,7 +193,9 @@ FRAMES = Stage(
     upstream=("videos",),
     kinds=frozenset({"ffmpeg", "parquet"}),
     row_class=Frame,
-    fingerprint=_fingerprint,
+    fingerprint=lambda benchmark, partition: benchmark.snapshot.versions.frames(
+        partition.video, benchmark.samplings[partition.variant]
+    ),
     file_name=_file_name,
     inputs=lambda benchmark, partition: {
         "videos": benchmark.snapshot.versions.video(partition.video)

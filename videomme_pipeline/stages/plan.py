@@ -32,10 +32,7 @@ class Freshness(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionState:
-    """The state of one partition, with a reason if the partition is not fresh.
-
-    `fingerprint` is None if an input is not known yet.
-    """
+    """The state of one partition, with a reason if it is not fresh; no `fingerprint` if unknown."""
 
     stage: AnyStage
     partition: Partition

@@ -15,11 +15,6 @@ from videomme_pipeline.stages.stage import BenchmarkStage, Stage, Target, each
 SHOWN_CHARACTERS = 2_000
 
 
-def _fingerprint(benchmark: BenchmarkState, partition: VideoVariant) -> str:
-    evaluation = benchmark.evaluations[partition.variant]
-    return benchmark.snapshot.versions.prompts(partition.video, evaluation)
-
-
 def _inputs(benchmark: BenchmarkState, partition: VideoVariant) -> Mapping[str, str | None]:
     versions, evaluation = benchmark.snapshot.versions, benchmark.evaluations[partition.variant]
     return {
@@ -53,7 +48,9 @@ PROMPTS = Stage(
     upstream=("questions", "frames", "subtitles"),
     kinds=frozenset({"jinja", "parquet"}),
     row_class=Prompt,
-    fingerprint=_fingerprint,
+    fingerprint=lambda benchmark, partition: benchmark.snapshot.versions.prompts(
+        partition.video, benchmark.evaluations[partition.variant]
+    ),
     inputs=_inputs,
     settings=("sampling", "alignment", "template", "questions"),
     build=lambda stage, targets: each(targets, partial(_render, stage)),

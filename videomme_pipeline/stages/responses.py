@@ -32,11 +32,6 @@ from videomme_pipeline.stages.stage import (
 )
 
 
-def _fingerprint(benchmark: BenchmarkState, partition: VideoVariant) -> str:
-    evaluation = benchmark.evaluations[partition.variant]
-    return benchmark.snapshot.versions.responses(partition.video, evaluation)
-
-
 def _inputs(benchmark: BenchmarkState, partition: VideoVariant) -> Mapping[str, str | None]:
     versions, evaluation = benchmark.snapshot.versions, benchmark.evaluations[partition.variant]
     return {
@@ -155,7 +150,9 @@ RESPONSES = Stage(
     upstream=("prompts", "frames"),
     kinds=frozenset({"sqlite", "parquet"}),
     row_class=Response,
-    fingerprint=_fingerprint,
+    fingerprint=lambda benchmark, partition: benchmark.snapshot.versions.responses(
+        partition.video, benchmark.evaluations[partition.variant]
+    ),
     inputs=_inputs,
     prepare=_prepare,
     build=_build,

@@ -45,10 +45,6 @@ _Part: TypeAlias = Mapping[str, Any]
 """One row of one breakdown. Score and interval are fractions, or None without any answer."""
 
 
-def _fingerprint(benchmark: BenchmarkState, partition: VariantPartition) -> str:
-    return benchmark.snapshot.versions.scores(benchmark.evaluations[partition.variant])
-
-
 def _inputs(benchmark: BenchmarkState, partition: VariantPartition) -> Mapping[str, str | None]:
     evaluation = benchmark.evaluations[partition.variant]
     blind = benchmark.blind_for(evaluation)
@@ -117,7 +113,9 @@ SCORES = Stage(
     upstream=("questions", "responses"),
     kinds=frozenset({"parquet"}),
     row_class=ScoredQuestion,
-    fingerprint=_fingerprint,
+    fingerprint=lambda benchmark, partition: benchmark.snapshot.versions.scores(
+        benchmark.evaluations[partition.variant]
+    ),
     inputs=_inputs,
     build=_build,
     stored_facts=lambda target: _facts_of(read_rows(target.path, ScoredQuestion)),

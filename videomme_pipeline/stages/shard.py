@@ -31,11 +31,7 @@ class Shard:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """The shard of a text such as "3/16".
-
-        Raises:
-            ConfigurationError: if the text is another one.
-        """
+        """The shard of a text such as "3/16". Raises ConfigurationError for another text."""
         number, _, count = text.partition("/")
         if not (number.isdecimal() and count.isdecimal() and 1 <= int(number) <= int(count)):
             raise ConfigurationError(
@@ -74,11 +70,8 @@ def build_shard(
 ) -> ShardResult:
     """Build `stages` for the videos of one shard of `evaluations`, on the cores of this machine.
 
-    Neither Dagster nor the journal is opened.
-
-    Raises:
-        ConfigurationError: if there are several shards and videos of the evaluations are missing,
-            because every process would fetch or draw them.
+    Neither Dagster nor the journal is opened. Raises ConfigurationError if there are several shards
+    and videos of the evaluations are missing, because every process would fetch or draw them.
     """
     project = replace(project, cluster=None, is_shard=True)
     result = ShardResult()

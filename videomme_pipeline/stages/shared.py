@@ -30,8 +30,6 @@ from videomme_pipeline.storage.results import Results
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-LEADERBOARD = "select * from leaderboard order by benchmark, accuracy desc"
-
 
 class Warehouse(SharedStage):
     """The DuckDB file with every table and view, rebuilt when scores change."""
@@ -60,7 +58,7 @@ class Warehouse(SharedStage):
         from videomme_pipeline.warehouse.database import connect, query  # noqa: PLC0415 - DuckDB
 
         with connect(self.project.store) as connection:
-            rows = query(connection, LEADERBOARD)
+            rows = query(connection, "select * from leaderboard order by benchmark, accuracy desc")
             charts = {
                 f"{benchmark}_by_{facet.column}": _chart(connection, benchmark, facet.column)
                 for benchmark in sorted({str(row["benchmark"]) for row in rows})

@@ -179,8 +179,7 @@ class BenchmarkStage:
 
     @property
     def failures(self) -> FailureLog:
-        """The partitions that could not be built, with the reasons."""
-        return FailureLog(self.project.store, self.label)
+        return self.benchmark.failures(self.name)
 
     @cached_property
     def variant_dimension(self) -> Dimension | None:
@@ -205,10 +204,7 @@ class BenchmarkStage:
     # Partitions.
 
     def partitions(self, evaluations: Sequence[str] | None = None) -> list[Partition]:
-        """Every partition that these evaluations need (None: all).
-
-        Raises NotReadyError if the partitions are not known yet.
-        """
+        """Every partition that these evaluations need (None: all), or NotReadyError if unknown."""
         return [
             partition_of(video=video, variant=variant)
             for variant in self._variants(evaluations)

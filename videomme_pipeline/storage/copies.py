@@ -42,10 +42,7 @@ _NAME = re.compile(r"[0-9a-f]{24}-[0-9a-f]{24}-.+|\.videomme-.+", re.DOTALL)
 
 
 class LocalCopies:
-    """Copies of objects in `folder`, of about `limit_bytes` together.
-
-    The copies that are in use are kept even if they are larger than the limit.
-    """
+    """Copies of objects in `folder`, of about `limit_bytes` together unless more are in use."""
 
     def __init__(self, folder: Path, limit_bytes: int) -> None:
         self._folder, self._limit_bytes = folder, limit_bytes
@@ -55,11 +52,9 @@ class LocalCopies:
     def hold(self, path: UPath, listed: FileState | None = None) -> Iterator[Path]:
         """Yield a copy of an object, which is kept during the block.
 
-        The copy has the state `listed`, or else the current state of the object.
-
-        Raises:
-            FileNotFoundError: if there is no such object.
-            OSError: if the store cannot be reached, the disk is full, or the state is not `listed`.
+        The copy has the state `listed`, or else the current state of the object. Raises
+        FileNotFoundError if there is no such object, and OSError if the store cannot be reached,
+        the disk is full, or the state is not `listed`.
         """
         state = listed or object_state(path)
         while (lock := _lock_shared(copy := self._copy_of(path, state), state.bytes)) is None:
@@ -116,8 +111,7 @@ class LocalCopies:
 def local_copies() -> LocalCopies:
     """The local copies of this machine, in VIDEOMME_CACHE (by default `~/.cache/videomme/copies`).
 
-    Raises:
-        ConfigurationError: if VIDEOMME_CACHE_GIGABYTES is not a number of at least 0.
+    Raises ConfigurationError if VIDEOMME_CACHE_GIGABYTES is not a number of at least 0.
     """
     folder = os.environ.get(FOLDER_VARIABLE) or Path.home() / ".cache" / "videomme" / "copies"
     limit = os.environ.get(LIMIT_VARIABLE) or str(_DEFAULT_GIGABYTES)
@@ -140,8 +134,7 @@ _local_copies = cache(LocalCopies)
 def on_local_disk(file: Path | UPath | RemoteFile) -> Iterator[Path]:
     """Yield a local file as it is, or a copy of a remote one, which is kept during the block.
 
-    Raises:
-        OSError: if the copy cannot be fetched, or the object changed after it was listed.
+    Raises OSError if the copy cannot be fetched, or the object changed after it was listed.
     """
     if not isinstance(file, RemoteFile) and is_local(file):
         yield file

@@ -121,7 +121,6 @@ class Planned:
     """
 
     evaluations: frozenset[str]
-
     questions: str | None = None
     videos: Mapping[str, str] = field(default_factory=dict)
     scores: Mapping[str, str] = field(default_factory=dict)
@@ -156,9 +155,3 @@ def part_id(answers: int, rows: Iterable[object]) -> str:
     """The id of a part with this number of answers."""
     digest = blake3("\n".join(map(repr, rows)).encode(errors="surrogatepass"))
     return f"{answers:0{_COUNT_DIGITS}x}{digest.hexdigest(length=_DIGEST_BYTES)}"
-
-
-def fingerprint_in(name: str) -> str | None:
-    """The fingerprint in the name of a file, without its folder, or None if it has none."""
-    parsed = StoredName.parse(name)
-    return None if parsed is None else parsed.fingerprint

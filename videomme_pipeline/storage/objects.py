@@ -91,11 +91,7 @@ def reaching(path: UPath | Path) -> Iterator[None]:
     """Turn every error of an object store in the block into an OSError with number and text.
 
     The package of each store has its own classes of errors. Many of them are not subclasses of
-    OSError.
-
-    Raises:
-        FileNotFoundError: if there is no such object.
-        OSError: for all other errors.
+    OSError. The error about a missing object is a FileNotFoundError.
     """
     try:
         yield
@@ -140,11 +136,8 @@ def open_folder(root: str | Path | UPath, name: str) -> UPath:
     """The path of a folder or URL that the user chose. Errors contain its `name`.
 
     Listings of an object store are not cached: other processes write objects, too, and a cached
-    listing would not contain them.
-
-    Raises:
-        ConfigurationError: if the URL contains a password, needs a package that is not installed,
-            or its scheme is unknown.
+    listing would not contain them. Raises ConfigurationError if the URL contains a password, needs
+    a package that is not installed, or its scheme is unknown.
     """
     if has_password(str(root)):
         raise ConfigurationError(
@@ -180,23 +173,15 @@ def _stop_thread() -> None:
 
 
 def object_state(path: UPath) -> FileState:
-    """The state of an object. Sends one request.
-
-    Raises:
-        FileNotFoundError: if there is no such object.
-        OSError: if the store cannot be reached.
-    """
+    """The state of an object, from one request. Raises FileNotFoundError, or another OSError."""
     with reaching(path):
         return _state(path.fs.info(path.path))
 
 
 def list_objects(folder: UPath) -> dict[str, FileState]:
-    """All objects under `folder` by their name in it, in alphabetical order.
+    """All objects under `folder` by their name in it, in alphabetical order; {} without any.
 
-    The result is empty if there are none. One request lists about 1,000 objects.
-
-    Raises:
-        OSError: if the store cannot be reached.
+    One request lists about 1,000 objects. Raises OSError if the store cannot be reached.
     """
     start = len(folder.path.rstrip("/")) + 1
     try:
@@ -208,10 +193,7 @@ def list_objects(folder: UPath) -> dict[str, FileState]:
 
 
 def get(path: UPath, last_bytes: int | None = None) -> bytes:
-    """The content of an object, or the end of it, of one version.
-
-    Raises the errors of `object_state`.
-    """
+    """The content of an object, or its last bytes, of one version. Raises as `object_state`."""
     with reaching(path):
         data: bytes = path.fs.cat_file(path.path, start=None if last_bytes is None else -last_bytes)
         return data
@@ -232,10 +214,7 @@ def put(path: UPath, data: bytes, *, only_new: bool = False) -> bool:
     """Write an object with one request, or with one multipart upload if it is large.
 
     With `only_new`, an object that exists is kept, and the result is False. The store decides that
-    (`If-None-Match`), so of several writers at most one succeeds.
-
-    Raises:
-        OSError: if the store cannot be reached, or rejects the object.
+    (`If-None-Match`), so of several writers at most one succeeds. Raises OSError.
     """
     mode = {"mode": "create"} if only_new else {}  # not every package has a mode
     try:
@@ -249,11 +228,7 @@ def put(path: UPath, data: bytes, *, only_new: bool = False) -> bool:
 
 
 def put_file(path: UPath, file: Path) -> None:
-    """Write an object with the content of `file`, as `put` does.
-
-    Raises:
-        OSError: if `file` cannot be read, or the store cannot be reached, or rejects the object.
-    """
+    """Write an object with the content of `file`, as `put` does. Raises OSError."""
     with reaching(path):
         path.fs.put_file(str(file), path.path)
 
@@ -271,12 +246,7 @@ def _state(info: Mapping[str, Any]) -> FileState:
 
 
 def file_state(path: UPath | Path) -> FileState:
-    """The state of a file or an object. The state of a broken link is that of the link itself.
-
-    Raises:
-        FileNotFoundError: if there is none.
-        StorageError: if the folder cannot be listed, or the object store cannot be reached.
-    """
+    """The state of a file, object or broken link. Raises FileNotFoundError or StorageError."""
     with listing(path):
         if not is_local(path):
             return object_state(path)

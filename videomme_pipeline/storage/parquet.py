@@ -81,11 +81,8 @@ def read_table(path: UPath | Path, columns: list[str] | None = None) -> pa.Table
 def read_foreign_table(path: Path, largest_bytes: int | None = None) -> pa.Table:
     """The table at `path`, which another program may have written, without checksums.
 
-    Raises the errors of `read_table`.
-
-    Raises:
-        ValueError: if the table needs more memory than `largest_bytes`. A few bytes of a file can
-            stand for any number of equal values.
+    Raises the errors of `read_table`, and ValueError if the table needs more memory than
+    `largest_bytes`. A few bytes of a file can stand for any number of equal values.
     """
     content = _read(path)
     with _explained(path):
@@ -107,10 +104,7 @@ def read_foreign_table(path: Path, largest_bytes: int | None = None) -> pa.Table
 
 
 def read_copied_table(path: UPath | Path) -> pa.Table:
-    """The table at `path`, from a local copy if the file is in an object store.
-
-    A damaged copy is fetched again. Raises the errors of `read_table`.
-    """
+    """As `read_table`, from a local copy of an object. A damaged copy is fetched again."""
     if is_local(path):
         return read_table(path)
     try:
@@ -122,10 +116,7 @@ def read_copied_table(path: UPath | Path) -> pa.Table:
 
 
 def read_metadata(path: UPath | Path) -> dict[str, str]:
-    """The metadata in the footer of the file at `path`. Only the footer is read and verified.
-
-    Raises the errors of `read_table`.
-    """
+    """The metadata in a file's footer, which alone is read and verified. Raises as `read_table`."""
     tail = _tail(path)
     with _explained(path):
         _verify_footer(tail)

@@ -51,13 +51,9 @@ def location(url: str) -> str:
 def connect(url: str, *, name: str, options: str = "") -> "Connection":
     """A connection on which every statement is a transaction, unless it begins one.
 
-    `name` is what the server shows for the session.
-
-    Raises:
-        psycopg2.OperationalError: if the server cannot be reached.
-        ConfigurationError: if the URL leads to a connection pool, such as PgBouncer. A pool
-            gives the session of a lock to other clients.
-        MissingExtraError: if psycopg2 is not installed.
+    `name` is what the server shows for the session. Raises psycopg2.OperationalError if the server
+    cannot be reached, MissingExtraError if psycopg2 is not installed, and ConfigurationError for a
+    connection pool such as PgBouncer, which gives the session of a lock to other clients.
     """
     psycopg2 = library()
     try:
@@ -105,9 +101,7 @@ def await_connection(connect: Callable[[], Result], *errors: type[Exception]) ->
 def turn(url: str) -> Iterator[None]:
     """Wait until no other process, on any machine, is in such a block for this database.
 
-    Raises:
-        StorageError: if the server cannot be reached.
-        ConfigurationError: as `connect`.
+    Raises StorageError if the server cannot be reached, and ConfigurationError as `connect`.
     """
     with explaining(url), closing(connect(url, name="videomme")) as connection:
         with connection.cursor() as cursor:

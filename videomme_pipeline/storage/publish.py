@@ -29,11 +29,9 @@ _NEW_FILE = "new"
 def publish(path: UPath, data: bytes, *, only_new: bool = False) -> bool:
     """Write `data` to `path` so that no reader ever sees a part of it.
 
-    On a local disk, a new file beside `path` is synced and renamed. An object store gets one
-    put request. With `only_new`, a file that exists is kept, and the result is False.
-
-    Raises:
-        StorageError: if the target cannot be written (full, read-only).
+    On a local disk, a new file beside `path` is synced and renamed. An object store gets one put
+    request. With `only_new`, a file that exists is kept, and the result is False. Raises
+    StorageError if the target cannot be written (full, read-only).
     """
     with writing(path):
         if not is_local(path):
@@ -101,7 +99,6 @@ def remove_left_over(root: Path) -> None:
 
 @cache
 def _sweep_once(pid: int, parent: Path) -> None:  # noqa: ARG001 - a forked process sweeps again
-    """Sweep a folder, unless this process has done so before."""
     _sweep(parent)
 
 

@@ -23,21 +23,12 @@ _TIMED_NAME = re.compile(r"(?P<time>\d{8}T\d{12}Z)\.(?P<name>.+)\.json")
 
 
 def write_record(path: UPath, content: Mapping[str, Any]) -> None:
-    """Publish `content` as JSON with a checksum.
-
-    Raises:
-        StorageError: if the file cannot be written.
-    """
+    """Publish `content` as JSON with a checksum. Raises StorageError if that fails."""
     publish(path, json.dumps({**content, _CHECKSUM: fingerprint(content)}, indent=1).encode())
 
 
 def read_record(path: UPath) -> dict[str, Any]:
-    """The content that `write_record` stored.
-
-    Raises:
-        FileNotFoundError: if there is no such file.
-        DamagedFileError: if the file is not JSON, or its checksum does not match.
-    """
+    """The content that `write_record` stored. Raises FileNotFoundError or DamagedFileError."""
     try:
         content: dict[str, Any] = json.loads(path.read_bytes())
         checksum = content.pop(_CHECKSUM)

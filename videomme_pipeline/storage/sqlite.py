@@ -49,10 +49,8 @@ def open_database(
 ) -> sqlite3.Connection:
     """A connection to the SQLite file at `path`, which `prepare` creates if there is none.
 
-    Errors of SQLite are raised as they are, after the connection is closed.
-
-    Raises:
-        StorageError: if the folder cannot be created, or is on a network file system.
+    Errors of SQLite are raised as they are, after the connection is closed. Raises StorageError if
+    the folder cannot be created, or is on a network file system.
     """
     refuse_network_disk(
         path,
@@ -78,11 +76,9 @@ def open_database(
 def use_write_ahead_log(connection: sqlite3.Connection, timeout_seconds: float) -> None:
     """Let one process write the file while others read it.
 
-    When two processes do this to a new file at the same time, SQLite fails for one of them at
-    once, whatever the timeout of its connection. So the statement is repeated.
-
-    Raises:
-        sqlite3.OperationalError: if the file is still locked after `timeout_seconds`.
+    When two processes do this to a new file at the same time, SQLite fails for one of them at once,
+    whatever the timeout of its connection. So the statement is repeated. Raises
+    sqlite3.OperationalError if the file is still locked after `timeout_seconds`.
     """
     deadline = time.monotonic() + timeout_seconds
     while True:
@@ -110,11 +106,7 @@ def network_kind(path: Path, mounts: Mapping[str, str] | None = None) -> str | N
 
 
 def refuse_network_disk(path: Path, remedy: str) -> None:
-    """Check that an SQLite file at `path` is on a local disk.
-
-    Raises:
-        StorageError: if it is on a network file system. The message ends with `remedy`.
-    """
+    """Raise StorageError, which ends with `remedy`, if `path` is on a network file system."""
     if kind := network_kind(path):
         raise StorageError(
             f"{path}: an SQLite file on a network file system ({kind}) can be damaged by two "

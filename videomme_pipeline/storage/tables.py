@@ -14,7 +14,7 @@ from upath import UPath
 from videomme_pipeline.errors import DamagedFileError, StorageError
 from videomme_pipeline.rows import from_table, to_table
 from videomme_pipeline.storage import parquet
-from videomme_pipeline.storage.names import fingerprint_in
+from videomme_pipeline.storage.names import StoredName
 from videomme_pipeline.storage.objects import is_local
 from videomme_pipeline.storage.publish import publish
 
@@ -51,12 +51,9 @@ def write_rows(  # noqa: PLR0913 - what a footer contains
 
 
 def read_rows(path: UPath, row_class: type[Row]) -> list[Row]:
-    """The rows that `write_rows` stored.
+    """The rows that `write_rows` stored. Raises FileNotFoundError if there is no file at `path`.
 
-    Raises:
-        FileNotFoundError: if there is no file at `path`.
-        DamagedFileError: if the file is damaged. The file is set aside, and the next run rebuilds
-            it.
+    Raises DamagedFileError if the file is damaged. It is set aside, and the next run rebuilds it.
     """
     with setting_aside(path):
         return from_table(_read_table(path), row_class)
@@ -112,18 +109,14 @@ def _read_table(path: UPath, columns: list[str] | None = None) -> pa.Table:
 
 def _check_name(path: UPath, metadata: Mapping[str, str]) -> None:
     """Raise ValueError if a file has the name of another one, which a plan would take for fresh."""
-    named = fingerprint_in(path.name)
-    if named is not None and metadata.get("fingerprint", named) != named:
+    name = StoredName.parse(path.name)
+    if name and metadata.get("fingerprint", name.fingerprint) != name.fingerprint:
         raise ValueError(f"it was renamed: its fingerprint is {metadata['fingerprint']}")
 
 
 @contextmanager
 def setting_aside(path: UPath) -> Iterator[None]:
-    """Set the file at `path` aside if the block cannot understand its content.
-
-    Raises:
-        DamagedFileError: in this case. The message says that the next run rebuilds the file.
-    """
+    """Set the file aside and raise DamagedFileError if the block cannot understand its content."""
     try:
         yield
     except DamagedFileError as error:

@@ -119,8 +119,7 @@ class Alignment(Spec):
 def parse_alignment(text: str) -> Alignment:
     """The alignment with the name `text`. `window` is the contract's default, `window-500`.
 
-    Raises:
-        ConfigurationError: if there is no such alignment. The message lists all alignments.
+    ConfigurationError if there is no such alignment. The message lists all alignments.
     """
     try:
         return Alignment.model_validate(text)
@@ -199,22 +198,21 @@ class AlignedLine:
 def align(alignment: Alignment, cues: CueFile | None, frames: SampledFrames) -> list[AlignedLine]:
     """The lines of `cues` that belong to `frames`. `cues` is None for a video without a file.
 
-    Raises:
-        SubtitleError: if the evaluator that a published policy reproduces cannot read the file.
+    SubtitleError if the evaluator that a published policy reproduces cannot read the file.
     """
+    policy = alignment.policy
+    is_lmms_eval = policy.startswith(Policy.LMMS_EVAL)
     if cues is None:
-        if not alignment.policy.startswith(Policy.LMMS_EVAL):
-            return []
-        return [_line(None, 0.0, frames.video_end_seconds, "No subtitles available")]
-    if alignment.policy == Policy.WINDOW:
+        notice = _line(None, 0.0, frames.video_end_seconds, "No subtitles available")
+        return [notice] if is_lmms_eval else []
+    if policy == Policy.WINDOW:
         return _within_window(cues, frames, alignment.before_ms, alignment.after_ms)
-    at_sent_frames = isinstance(alignment.policy, Policy)
-    if cues.is_words and (alignment.policy in _CONCAT_FOR_WORDS or not at_sent_frames):
+    if cues.is_words and (is_lmms_eval or policy in (Policy.OFFICIAL, Policy.VLMEVALKIT)):
         return _spoken(cues)
-    if not isinstance(alignment.policy, Policy):
-        frames_of_video = frames.evenly(alignment.policy.rpartition("-")[2])
+    if not isinstance(policy, Policy):
+        frames_of_video = frames.evenly(policy.rpartition("-")[2])
         return [replace(line, frame=None) for line in _lmms_eval(cues, frames_of_video)]
-    return _POLICIES[alignment.policy](cues, frames)
+    return _POLICIES[policy](cues, frames)
 
 
 def _line(
@@ -231,10 +229,6 @@ def _line(
     )
 
 
-def _line_of(cue: Cue, text: str) -> AlignedLine:
-    return _line(cue.number, cue.start_seconds, cue.end_seconds, text)
-
-
 def _line_of_words(words: Sequence[Cue]) -> AlignedLine:
     start, end = words[0].start_seconds, words[-1].end_seconds
     text = " ".join(word.text for word in words)
@@ -245,7 +239,7 @@ def _spoken(cues: CueFile, _: SampledFrames | None = None) -> list[AlignedLine]:
     """Every line of a file: a cue with text of an SRT file, or a segment of a word file."""
     if cues.is_words:
         return _segments(cues.in_file_order)
-    return [_line_of(cue, cue.text) for cue in cues.cues if cue.text]
+    return [_line_of_words([cue]) for cue in cues.cues if cue.text]
 
 
 def _full(cues: CueFile, _: SampledFrames) -> list[AlignedLine]:
@@ -343,11 +337,10 @@ def _lmms_eval(cues: CueFile, frames: SampledFrames) -> list[AlignedLine]:
     shown = np.flatnonzero(following < ends)
     # lmms-eval lists its lines in the order of a plain set that is filled in this order.
     order = list(set(shown[np.argsort(first_frame[shown], kind="stable")].tolist()))
-    tagged = [(number, _tagged_text(entries[number].text)) for number in order]
     return [
         replace(entries[number], frame=int(first_frame[number]), text=text)
-        for number, text in tagged
-        if text is not None
+        for number in order
+        if (text := _tagged_text(entries[number].text)) is not None
     ]
 
 
@@ -392,12 +385,12 @@ def _lmms_eval_full(cues: CueFile, _: SampledFrames) -> list[AlignedLine]:
     rows = cues.raw.split("\n")
     ordered = cues.in_file_order
     ends = [*(cue.line - 1 for cue in ordered[1:]), len(rows)]
-    tagged = (
-        (cue, _tagged_text(row))
+    return [
+        replace(_line_of_words([cue]), text=text)
         for cue, end in zip(ordered, ends, strict=False)
         for row in rows[cue.line : end]
-    )
-    return [_line_of(cue, text) for cue, text in tagged if text is not None]
+        if (text := _tagged_text(row)) is not None
+    ]
 
 
 def _interleaved(cues: CueFile, frames: SampledFrames) -> list[AlignedLine]:
@@ -416,9 +409,8 @@ def _vlmevalkit_interleaved(cues: CueFile, frames: SampledFrames) -> list[Aligne
     next_seconds = _next_seconds(frames)
     lines: list[AlignedLine] = []
     for frame in np.flatnonzero(spoken.any(axis=1)).tolist():
-        between = [words[number] for number in np.flatnonzero(spoken[frame]).tolist()]
+        line = _line_of_words([words[number] for number in np.flatnonzero(spoken[frame]).tolist()])
         start, end = frames.seconds[frame], next_seconds[frame]
-        line = _line_of_words(between)
         lines.append(replace(line, frame=frame, start_seconds=start, end_seconds=end))
     return lines
 
@@ -472,13 +464,6 @@ def _segments(words: Sequence[Cue]) -> list[AlignedLine]:
 
 
 _INTERLEAVED = (Policy.VLMEVALKIT_INTERLEAVED, Policy.INTERLEAVED, Policy.LONGVIDEOBENCH)
-_CONCAT_FOR_WORDS = (
-    Policy.LMMS_EVAL,
-    Policy.LMMS_EVAL_FULL,
-    Policy.OFFICIAL,
-    Policy.VLMEVALKIT,
-)
-
 _POLICIES: Mapping[Policy, Callable[[CueFile, SampledFrames], list[AlignedLine]]] = {
     Policy.OFFICIAL: _first_on_screen,
     Policy.LMMS_EVAL: _lmms_eval,

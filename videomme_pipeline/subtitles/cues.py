@@ -55,6 +55,7 @@ _JSON_LISTS = ("segments", "chunks", "body", "subtitles")
 _JSON_TEXTS = ("text", "line", "content")
 _JSON_STARTS = ("start_time", "start_seconds", "start", "from")
 _JSON_ENDS = ("end_time", "end_seconds", "end", "to")
+_NOT_A_CUE = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 _NON_ASCII_RUN = re.compile(rb"[\x80-\xff]+")
 
 
@@ -135,8 +136,7 @@ def read_srt(data: bytes, parser: SrtParser = SrtParser.PYSUBS2) -> CueFile:
     negative time counts as 0. A cue whose timing cannot be read, or that ends before it starts, is
     skipped. Bytes that are not Unicode are read as GBK or Latin-1 (Windows-1252).
 
-    Raises:
-        SubtitleError: if there is text but no readable cue, or a limit is exceeded.
+    SubtitleError if there is text but no readable cue, or a limit is exceeded.
     """
     raw, encoding = _decode(data)
     cues, problems = _read_each("cue", _blocks(raw.split("\n")), partial(_srt_cue, parser))
@@ -148,27 +148,25 @@ def read_srt(data: bytes, parser: SrtParser = SrtParser.PYSUBS2) -> CueFile:
 def _each_word_once(cues: list[Cue]) -> list[Cue]:
     """`cues` without the words that rolling captions, as those of YouTube, show again.
 
-    There, a cue begins with the words that end the cue before it, or has no others. In other files
+    There, most cues with new words begin with the words that end the cue before. In other files
     this is rare, and the words are said again.
     """
-    once, shown, rolled = list[Cue](), list[str](), 0
+    once, shown, rolled, new = list[Cue](), list[str](), 0, 0
     for cue in cues:
         words = cue.text.split()
         lengths = range(min(len(words), len(shown), _MAX_SHOWN_WORDS), 0, -1)
         repeated = next((n for n in lengths if shown[-n:] == words[:n]), 0)
         once.append(replace(cue, text=" ".join(words[repeated:])))
+        new += repeated < len(words)
         rolled += 0 < repeated < len(words)
         shown = words or shown
-    return once if rolled > 2 and 3 * rolled > len(cues) else cues
+    return once if rolled > 2 and 2 * rolled > new else cues
 
 
 def read_webvtt(data: bytes, parser: SrtParser = SrtParser.PYSUBS2) -> CueFile:
     """The cues of a WebVTT file, without its header, notes, styles, identifiers and settings.
 
-    Cues are read as by `read_srt`. `raw` is an SRT text with the same cues.
-
-    Raises:
-        SubtitleError: as `read_srt`.
+    Cues are read as by `read_srt`, with its errors. `raw` is an SRT text with the same cues.
     """
     raw, encoding = _decode(data)
     lines: list[str] = []
@@ -184,8 +182,7 @@ def read_webvtt(data: bytes, parser: SrtParser = SrtParser.PYSUBS2) -> CueFile:
 def read_words(data: bytes) -> CueFile:
     """The words of a v2 subtitle file, one `{"text", "start_time", "end_time"}` per line.
 
-    Raises:
-        SubtitleError: if there is text but no readable word, or the file is too large.
+    SubtitleError if there is text but no readable word, or the file is too large.
     """
     raw, encoding = _decode(data)
     lines = [(number, line) for number, line in enumerate(raw.split("\n"), 1) if line.strip()]
@@ -204,8 +201,7 @@ def read_json(data: bytes) -> CueFile:
     are seconds or texts such as `00:00:01.500`. The second number of `timestamp` may be null: such
     a cue lasts until the next one.
 
-    Raises:
-        SubtitleError: if it is not a list with a readable cue, or the file is too large.
+    SubtitleError if it is not a list with a readable cue, or the file is too large.
     """
     raw, encoding = _decode(data)
     example = '[{"start": "00:00:01.000", "end": "00:00:02.500", "line": "Hello"}]'
@@ -267,10 +263,7 @@ def _srt_time(seconds: float) -> str:
 def _read_each(
     noun: str, items: Iterable[tuple[int, _Item]], read: Callable[[int, int, _Item], Cue]
 ) -> tuple[list[Cue], list[str]]:
-    """The cues of the readable items, and the problems of the others.
-
-    Each item has the number of its line, or 0 in a JSON list.
-    """
+    """The cues of the readable `items` (line or 0, item), and the problems of the others."""
     cues: list[Cue] = []
     problems: list[str] = []
     for number, (line_number, item) in enumerate(items):
@@ -287,14 +280,7 @@ def _word(number: int, line_number: int, item: Any) -> Cue:
     try:
         start, end, text = _seconds_and_text(json.loads(item) if isinstance(item, str) else item)
         text.encode()  # raises for a lone surrogate, which tables cannot contain
-    except (
-        ArithmeticError,
-        AttributeError,
-        LookupError,
-        RecursionError,
-        TypeError,
-        ValueError,
-    ) as error:
+    except _NOT_A_CUE as error:
         raise ValueError(f"{str(item).strip()[:80]!r} cannot be read") from error
     if not -_MAX_SECONDS < start <= end <= _MAX_SECONDS:
         raise ValueError(f"its times are not a span: {str(item).strip()[:80]!r}")

@@ -1,8 +1,7 @@
 """The JSON body of a chat completion: parameters, frames, question.
 
-A request of 64 frames has megabytes of JSON, and only its last few hundred bytes differ between
-the questions of one video. So the body is built as chunks of bytes, and the questions of a video
-share its encoded frames.
+Only the last few hundred of its megabytes differ between the questions of one video. So the body is
+built as chunks of bytes, and the questions of a video share its encoded frames.
 """
 
 import asyncio
@@ -25,9 +24,7 @@ from videomme_pipeline.models.video_llm import FailureKind, Request, ResponseFai
 
 CHUNK_BYTES = 512 * 1024
 """Bytes per write to the socket. Smaller chunks need more calls, larger ones more memory."""
-
 ENCODED_BYTES_KEPT = 64 << 20
-"""Limit of the encoded frames that are kept in memory for further questions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,10 +85,7 @@ class RequestBody:
 
 
 class RecentFrames:
-    """The encoded frames of the latest videos, up to `ENCODED_BYTES_KEPT`.
-
-    The questions of one video are sent at about the same time, so its frames are encoded once.
-    """
+    """The encoded frames of the latest videos, up to `ENCODED_BYTES_KEPT`."""
 
     def __init__(self) -> None:
         self._parts: dict[int, FramePart] = {}
@@ -116,16 +110,15 @@ class RecentFrames:
 def request_body(
     spec: EndpointSpec, request: Request, frames: FramePart | None = None
 ) -> RequestBody:
-    """The JSON body of one question: parameters, system message, frames, question.
+    """The JSON body of one question, whose `frames` an earlier question of the video may have.
 
     The messages about one video are equal byte for byte up to the question, so that an
-    endpoint's prefix cache can be used. `frames` is the part of an earlier question of the same
-    video, if there was one.
+    endpoint's prefix cache can be used.
 
     Raises:
         ResponseFailure: if the body exceeds a limit of the endpoint.
-        ModelError: if the prompt has text after frames that are sent as one video, if the endpoint
-            cannot constrain answers, or if no parameter of it sets the sampling of a video.
+        ModelError: if the endpoint cannot constrain answers or sample a video in this way, or if
+            the prompt has text between frames that are sent as one video.
     """
     head = orjson.dumps(_parameters(spec, request))[:-1] + b',"messages":['
     if request.prompt.system is not None:
@@ -140,10 +133,7 @@ def request_body(
 
 
 def text_body(spec: EndpointSpec, request: Request) -> RequestBody:
-    """The body of `request` without its frames, for one token of an answer.
-
-    It has the sound, and as text the times that the endpoint adds to frames.
-    """
+    """The body of `request` for one token, with the times and the sound instead of its frames."""
     one_token = request.generation.model_copy(update={"max_tokens": 1})
     frames = replace(request.frames, frames=(), video=None)
     times = "".join(spec.frame_times(request.frames.seconds))
@@ -188,7 +178,7 @@ def _parameters(spec: EndpointSpec, request: Request) -> dict[str, Any]:
         fields |= constrained_to(profile.answer_constraint, letters)
     if spec.sends_frames_as is FramesAs.FRAME_SEQUENCE and frames.frames:
         fields |= video_sampling(frames)
-    elif spec.sends_frames_as is FramesAs.VIDEO_FILE and frames.frames:
+    elif spec.reads_video and frames.frames:
         fields |= fields_of(spec, request)
     return fields | spec.extra_body
 
@@ -197,21 +187,22 @@ def _frame_pieces(spec: EndpointSpec, request: Request) -> Iterator[bytes | Base
     frames, (before, *after_frame) = request.frames.frames, _texts(request)
     if not frames:
         return
-    if spec.sends_frames_as in (FramesAs.FRAME_SEQUENCE, FramesAs.VIDEO_FILE):
+    if spec.sees_frame_times:
         if before or any(after_frame):
             raise ModelError(
                 f"model {spec.name}: prompt {request.prompt.template} has text between frames, "
                 "which is impossible with frames sent as one video; set `frames_as: images`"
             )
-        if spec.sends_frames_as is FramesAs.FRAME_SEQUENCE:
-            yield b'{"type":"video_url","video_url":{"url":"data:video/jpeg;base64,'
+        yield b'{"type":"video_url","video_url":{"url":"'
+        if spec.reads_video:
+            yield from _video_url(spec, request)
+        else:
+            yield b"data:video/jpeg;base64,"
             for number, frame in enumerate(frames):
                 if number:
                     yield b","
                 yield Base64Part(frame.picture)
-            yield b'"}},'
-        else:
-            yield from _video_file_pieces(spec, request)
+        yield b'"}},'
         return
     detail = f',"detail":"{spec.image_detail}"' if spec.image_detail else ""
     url = f"data:{request.frames.media_type};base64,"
@@ -227,16 +218,14 @@ def _frame_pieces(spec: EndpointSpec, request: Request) -> Iterator[bytes | Base
             yield _text_part(after_frame[number]) + b","
 
 
-def _video_file_pieces(spec: EndpointSpec, request: Request) -> Iterator[bytes | Base64Part]:
+def _video_url(spec: EndpointSpec, request: Request) -> Iterator[bytes | Base64Part]:
     file = video_file(spec, request)
-    yield b'{"type":"video_url","video_url":{"url":"'
     if spec.shared_folder is not None:
         yield orjson.dumps(file.as_uri())[1:-1]
     else:
         media_type, _ = mimetypes.guess_type(file.name)
         yield f"data:{media_type or 'video/mp4'};base64,".encode()
         yield Base64Part(file.read_bytes())
-    yield b'"}},'
 
 
 def _sound_pieces(spec: EndpointSpec, request: Request) -> Iterator[bytes | Base64Part]:

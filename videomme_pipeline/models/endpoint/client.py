@@ -45,13 +45,7 @@ class OpenAICompatibleModel:
         self._texts = TextCounts(lambda text: self._reply_to(text, text_body(self.spec, text)))
 
     async def respond(self, request: Request) -> Reply:
-        """Return the answer of one attempt.
-
-        Raises:
-            ResponseFailure: if the attempt fails, or the prompt is too long for the model.
-            ModelError: if the key is rejected, the credit is used up, or the model or endpoint
-                does not exist.
-        """
+        """Return the answer of one attempt, if the prompt is not too long for the model."""
         async with self._context_tokens.passed() as context_tokens:
             problem = context_problem(
                 context_tokens,
@@ -88,11 +82,7 @@ class OpenAICompatibleModel:
         return self.spec.context_tokens(environment)
 
     def _look_up_version(self) -> None:
-        """Look up the engine's version. A known version is kept until another one is reported.
-
-        Raises:
-            ResponseFailure: if the server is down and no version is known.
-        """
+        """Look up the engine's version. A known version is kept until another one is reported."""
         spec = self.spec
         try:
             if version := reported_version(spec.url, spec.profile, self._api_key):
@@ -124,7 +114,9 @@ class OpenAICompatibleModel:
         return replace(reply, usage=replace(reply.usage, text_tokens=count), cost_dollars=cost)
 
     async def _reply_to(self, request: Request, body: RequestBody) -> Reply:
-        post = self._connected().post(body.stream(self._uploads), body.size)
+        if self._connections is None:
+            self._connections = Connections(self.spec, self._api_key)
+        post = self._connections.post(body.stream(self._uploads), body.size)
         del body  # its megabytes are freed before the response arrives
         response = await post
         if response.status >= 300:
@@ -133,8 +125,3 @@ class OpenAICompatibleModel:
         if reply.cost_dollars is None and self.spec.costs_money:
             reply = replace(reply, cost_dollars=reported_cost(response.headers))
         return reply
-
-    def _connected(self) -> Connections:
-        if self._connections is None:
-            self._connections = Connections(self.spec, self._api_key)
-        return self._connections

@@ -118,9 +118,8 @@ def constrained_to(constraint: AnswerConstraint, letters: Sequence[str]) -> dict
 def video_sampling(frames: FrameSet) -> dict[str, Any]:
     """vLLM's `media_io_kwargs` for frames that are already sampled.
 
-    vLLM 0.33 keeps the first 32 frames of a `video/jpeg` data URL unless `num_frames` is -1.
-    It computes their times as `index / fps`, with a default fps of 1. With the source's frame
-    numbers and frame rate, every frame has its real time.
+    vLLM 0.33 keeps the first 32 frames of a `video/jpeg` data URL unless `num_frames` is -1, and
+    computes their times as `index / fps`. These are the source's, so the times are the real ones.
     """
     ordered = sorted(frames.frames, key=lambda frame: frame.index)
     first, last = ordered[0], ordered[-1]

@@ -1,7 +1,4 @@
-"""Prompt tokens of frames by the published rules of model families.
-
-`frame_tokens.yaml` contains the numbers of the families.
-"""
+"""Prompt tokens of frames by the published rules of model families (`frame_tokens.yaml`)."""
 
 from collections.abc import Iterable, Sequence
 from math import ceil, inf, sqrt
@@ -110,8 +107,6 @@ class _Family(Spec):
 
 
 class _Rules(Spec):
-    """Numbers by the start of a model's name. The first name that fits is used."""
-
     openai_patch_tokens: dict[str, float]
     openai_tile_tokens: dict[str, tuple[int, int]]
     families: tuple[_Family, ...]
@@ -145,8 +140,7 @@ def frame_tokens(  # noqa: PLR0913 - everything that a rule uses
     """Prompt tokens of `frames` frames of `size` (width, height) by published rules.
 
     `model` is the name of the model or of its family. `limits` are those that a request sets for a
-    video. Each of `frame_times` has `TIME_TOKENS`. None if the model's family has no published
-    rule. Set `tokens_per_frame` in `models.yaml` then.
+    video. Each of `frame_times` has `TIME_TOKENS`. None if the family has no published rule.
     """
     name = _base_name(model)
     width, height = size
@@ -158,7 +152,7 @@ def frame_tokens(  # noqa: PLR0913 - everything that a rule uses
     family = _family_of(model)
     if family is None:
         return None
-    if frames_as not in (FramesAs.FRAME_SEQUENCE, FramesAs.VIDEO_FILE):
+    if frames_as is FramesAs.IMAGES:
         return frames * (family.picture.tokens(width, height) + family.marks)
     sizes = family.video
     if sizes is None:
@@ -170,11 +164,6 @@ def frame_tokens(  # noqa: PLR0913 - everything that a rule uses
     return ceil(frames / 2) * tokens + family.marks
 
 
-def has_rule(model: str) -> bool:
-    """True if the tokens of a picture are known for a model or family of this name."""
-    return frame_tokens(model, (32, 32)) is not None
-
-
 def has_exact_rule(model: str) -> bool:
     """True for open models. Hosted models can be billed by other numbers than the published."""
     family = _family_of(model)
@@ -182,10 +171,7 @@ def has_exact_rule(model: str) -> bool:
 
 
 def frame_times(model: str, seconds: Sequence[float]) -> list[str]:
-    """The text that an engine adds to each pair of frames shown at `seconds`, one text per pair.
-
-    Empty for families whose engines add no text.
-    """
+    """The texts, if any, that an engine adds to pairs of frames shown at `seconds`."""
     if video_strategy(model) != "qwen3_vl":
         return []
     pairs = zip(seconds[::2], [*seconds[1::2], *seconds[-1:]], strict=False)
@@ -198,8 +184,7 @@ def context_problem(
 ) -> str | None:
     """The reason why a prompt with `frames`, which need `frame_tokens`, does not fit, or None.
 
-    None also if the context or the tokens of the frames are unknown. If the server has other limits
-    than the published rule, set `tokens_per_frame` in `models.yaml`.
+    None also if the context or the tokens of the frames are unknown.
     """
     if context_tokens is None or frame_tokens is None:
         return None

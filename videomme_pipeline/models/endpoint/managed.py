@@ -78,18 +78,15 @@ class ServeSpec(Spec, ABC):
     def server_identity(self, weights: str | None) -> ServerIdentity:
         """Facts about the servers that are known before they run.
 
-        `weights` is what running servers have loaded. If None, no program may be started.
-
-        Raises:
-            ModelError: if there are no weights.
+        `weights` is what running servers have loaded. If None, no program may be started. Raises
+        ModelError if there are no weights.
         """
 
     @abstractmethod
     def check(self) -> str:
         """Check that the servers can be started, and return what a run starts. Starts nothing.
 
-        Raises:
-            ModelError: if the engine or the weights are missing.
+        Raises ModelError if the engine or the weights are missing.
         """
 
     @abstractmethod
@@ -99,10 +96,8 @@ class ServeSpec(Spec, ABC):
         """Start the servers of the model `name`, and wait until all of them answer.
 
         `logs` is the folder of their logs. `on_progress` gets the number of servers that answer,
-        the number of all, and the last output of a server that does not answer yet.
-
-        Raises:
-            ModelError: if there are no weights, or a server does not start.
+        the number of all, and the last output of a server that does not answer yet. Raises
+        ModelError if there are no weights, or a server does not start.
         """
 
 

@@ -15,7 +15,6 @@ from videomme_pipeline.models.endpoint.reported_errors import (
     ErrorDetail,
     error_in,
     failure_in_body,
-    is_markup,
     permanent_failure,
 )
 from videomme_pipeline.models.endpoint.spec import EndpointSpec
@@ -91,12 +90,7 @@ class _ConstrainedAnswer(Fields):
 
 
 def read_reply(content: bytes, spec: EndpointSpec, request: Request) -> Reply:
-    """The answer in the body of a chat completion.
-
-    Raises:
-        ResponseFailure: if the body is not a completion, or the completion has no answer.
-        ModelError: if the body says that no question can be answered.
-    """
+    """The answer in a chat completion. Raises ResponseFailure, or ModelError to end the run."""
     try:
         body = orjson.loads(content.removeprefix(_BYTE_ORDER_MARK))
         completion = _Completion.model_validate(body)
@@ -123,24 +117,22 @@ def read_reply(content: bytes, spec: EndpointSpec, request: Request) -> Reply:
         with suppress(ValidationError):  # other models answer with the letter alone
             text = _ConstrainedAnswer.model_validate_json(text).answer
     fields = (getattr(message, field) for field in profile.reasoning_fields)
+    usage, usage_json = Usage(), None
+    if completion.usage is not None:
+        usage = usage_of(completion.usage, completion.timings)
+        usage_json = orjson.dumps(body["usage"]).decode()
     reply = Reply(
         text=text,
         reasoning=next(filter(None, fields), thought),
         finish_reason=choice.finish_reason,
         reported_model=completion.model,
         system_fingerprint=completion.system_fingerprint,
+        usage=usage,
+        usage_json=usage_json,
+        cost_dollars=_cost_of(usage, completion, spec),
         body=content.decode("utf-8", "replace"),
     )
-    if completion.usage is not None:
-        usage = usage_of(completion.usage, completion.timings)
-        reply = replace(
-            reply,
-            usage=usage,
-            usage_json=orjson.dumps(body["usage"]).decode(),
-            cost_dollars=_cost_of(usage, completion, spec),
-        )
-    failure = _no_answer(reply, message.refusal)
-    if failure is not None:
+    if failure := _no_answer(reply, message.refusal):
         raise failure
     return reply
 
@@ -160,10 +152,7 @@ def split_reasoning(text: str, finish_reason: str | None) -> tuple[str, str | No
 
 
 def frames_warning(spec: EndpointSpec, request: Request, reply: Reply) -> str | None:
-    """A warning if the prompt tokens do not fit the frames that the model should see, or None.
-
-    Also for a video without sound, if the model should hear it.
-    """
+    """A warning if the model seems to get other frames than planned or no sound, else None."""
     warnings = [_other_frames_warning(spec, request, reply)]
     if spec.audio and request.frames.frames and request.frames.sound is None:
         video = f"model {spec.name}: video {request.question.video_id}"
@@ -172,11 +161,7 @@ def frames_warning(spec: EndpointSpec, request: Request, reply: Reply) -> str | 
 
 
 def _other_frames_warning(spec: EndpointSpec, request: Request, reply: Reply) -> str | None:
-    """A warning if the endpoint shows the model other frames than planned, or None.
-
-    The expected tokens follow from the model's published rule. A model without a rule should use
-    at least one token per frame.
-    """
+    """A warning if the prompt tokens do not fit the published rule, or one token per frame."""
     frames, reported = request.frames.frames, reply.usage.prompt_tokens
     if reported is None or not frames:
         return None
@@ -208,7 +193,7 @@ def _other_frames_warning(spec: EndpointSpec, request: Request, reply: Reply) ->
 
 def _malformed(content: bytes, problem: str) -> ResponseFailure:
     message = f"{problem}; the body starts with {content[:200]!r}"
-    if is_markup(content):
+    if content.lstrip().startswith(b"<"):
         message = "an HTML page, not JSON: `base_url` is probably not the address of an API"
     elif content.lstrip().startswith((b"data:", b"event:")):
         message = "a stream, which no request asks for: turn streaming off at the endpoint"
@@ -230,7 +215,6 @@ def usage_of(usage: ReportedUsage, timings: _Timings | None = None) -> Usage:
 
 
 def _cost_of(usage: Usage, completion: _Completion, spec: EndpointSpec) -> float | None:
-    """The price of a completion in US dollars, or None if it is unknown or free."""
     if usage.prompt_tokens is None or usage.completion_tokens is None or not spec.costs_money:
         return None
     details = None if completion.usage is None else completion.usage.prompt_tokens_details

@@ -67,10 +67,7 @@ class _ErrorBody(Fields):
 def permanent_failure(
     spec: EndpointSpec, message: str, status: int | None, code: str | None = None
 ) -> ModelError | ResponseFailure | None:
-    """The error if a request with this answer can never succeed, else None.
-
-    A ModelError ends the evaluation.
-    """
+    """The error if this request can never succeed, or None. A ModelError ends the evaluation."""
     error = next((e for e in _KNOWN_ERRORS if e.is_reported(message, status, code)), None)
     if error is None:
         return None
@@ -111,10 +108,7 @@ def kind_of_status(status: int, code: str | None) -> FailureKind:
 
 
 def failure_in_body(message: str, code: str | None) -> ResponseFailure:
-    """The failed attempt that the body of an answer with status 200 reports.
-
-    A proxy puts the status of its own endpoint into `code`.
-    """
+    """The failure in a body with status 200. A proxy puts its own endpoint's status into `code`."""
     kind = FailureKind.SERVER_ERROR
     if code in ("rate_limit", "rate_limit_error", "rate_limit_exceeded"):
         kind = FailureKind.RATE_LIMITED
@@ -155,12 +149,8 @@ def error_in(answer: HttpResponse) -> tuple[str, str | None]:
         return message[:MAX_MESSAGE_CHARACTERS], code
     except (orjson.JSONDecodeError, ValidationError):
         moved_to = answer.headers.get("location")
-        if moved_to is None and is_markup(answer.content):
+        if moved_to is None and answer.content.lstrip().startswith(b"<"):
             return "an HTML page, not JSON", None
         start = moved_to or answer.content.decode("utf-8", "replace")
         start = start.replace("\0", "")[:200]
         return (f"moved to {start}" if moved_to else start), None
-
-
-def is_markup(content: bytes) -> bool:
-    return content.lstrip()[:1] == b"<"

@@ -62,11 +62,7 @@ class _List(BaseModel):
 
 
 def list_models(base_url: str, api_key: str | None) -> list[ServedModel]:
-    """The models in the answer to `GET {base_url}/models`, sorted by name.
-
-    Raises:
-        ModelError: if the endpoint does not send a list of at most `MAX_BYTES`.
-    """
+    """The models of `GET {base_url}/models`, sorted by name. Raises ModelError without a list."""
     try:
         models = _List.model_validate_json(get(f"{base_url.rstrip('/')}/models", api_key)).data
     except (ModelError, ValidationError) as error:
@@ -96,9 +92,7 @@ def get(
 ) -> bytes:
     """The content of `url`, without the key, and cut after `MAX_BYTES`. JSON can be `posted`.
 
-    Raises:
-        ServerDownError: if the server is down, or silent (SilentServerError).
-        ModelError: if it cannot be read. The message contains only the error.
+    Raises ModelError if it cannot be read, which is a ServerDownError if the server is down.
     """
     import httpx2  # noqa: PLC0415 - takes 0.3 s, and only few commands need it
 
@@ -133,11 +127,7 @@ def get(
 
 
 def reported_version(base_url: str, profile: Profile, api_key: str | None) -> str | None:
-    """The version of its engine that the server at `base_url` reports, or None.
-
-    Raises:
-        ServerDownError: if the server is down.
-    """
+    """The engine's version that a server reports, or None. Raises ServerDownError if it is down."""
     for path, keys in PROFILES[profile].reports.items():
         content = _report(base_url, path, api_key) or {}
         if version := dict(_read(keys, content)).get("version"):

@@ -19,7 +19,6 @@ from videomme_pipeline.models.endpoint.frame_tokens import (
     frame_times,
     frame_tokens,
     has_exact_rule,
-    has_rule,
 )
 from videomme_pipeline.models.endpoint.managed import Serve, ServeSpec
 from videomme_pipeline.models.endpoint.served import ServedModel, list_models, reported_identity
@@ -214,11 +213,7 @@ class EndpointSpec(ModelSpec):
         return self.serve is not None or bool(self.endpoint_profile.reports)
 
     def reported_server(self) -> ServerIdentity | None:
-        """Facts that the server reports, or None if it is down or reports nothing.
-
-        Raises:
-            ModelError: if the key is not set, or several endpoints are not equal.
-        """
+        """Reported facts, or None. Raises ModelError for a missing key or endpoints that differ."""
         if self.base_url is None or not self.endpoint_profile.reports:
             return None
         key = self.api_key(os.environ)
@@ -226,15 +221,15 @@ class EndpointSpec(ModelSpec):
             reports = threads.map(
                 lambda url: reported_identity(url, self.profile, self.served_name, key), self._urls
             )
-            reported = zip(self._urls, reports, strict=True)
             merged = ServerIdentity()
-            for url, identity in reported:
-                if identity and (different := merged.differences(identity)):
+            for url, report in zip(self._urls, reports, strict=True):
+                identity = report or ServerIdentity()
+                if different := merged.differences(identity):
                     raise ModelError(
                         f"model {self.name}: its endpoints are not equal: {url} reports "
                         f"{shown_differences(different)}; serve the same model at all of them"
                     )
-                merged = merged.completed_by(identity or ServerIdentity())
+                merged = merged.completed_by(identity)
         return merged if merged.known else None
 
     @property
@@ -260,8 +255,7 @@ class EndpointSpec(ModelSpec):
     @property
     def shared_resources(self) -> tuple[str, ...]:
         # Servers that a run starts are locked until the run ends.
-        urls = () if self.serve is not None else (member.endpoint for member in self.members)
-        return tuple(sorted(urls))
+        return () if self.serve is not None else tuple(sorted(self._urls))
 
     @property
     def served_name(self) -> str:
@@ -320,8 +314,9 @@ class EndpointSpec(ModelSpec):
     def token_family(self) -> str:
         """The family or name of the model by which prompt tokens are counted."""
         of_weights = () if self.serve is None else self.serve.families
-        names = (name for name in (self.family, *of_weights) if name and has_rule(name))
-        return next(names, self.served_name)
+        names = filter(None, (self.family, *of_weights))
+        with_rule = (name for name in names if frame_tokens(name, (32, 32)) is not None)
+        return next(with_rule, self.served_name)
 
     def frame_tokens(
         self, size: tuple[int, int], frames: int = 1, picture: PictureSpec | None = None
@@ -372,11 +367,7 @@ class EndpointSpec(ModelSpec):
         return frame_times(self.token_family, seconds) if self.sees_frame_times else ()
 
     def served_models(self) -> list[str] | None:
-        """Sorted names of the models that the endpoint serves, or None if it has no list.
-
-        Raises:
-            ModelError: if the key is not set or the endpoint does not answer.
-        """
+        """Names of the served models, or None without a list. Raises ModelError if it is down."""
         if self.base_url is None and self.serve is not None:
             return None
         return sorted({served.id for served in self._listed(os.environ)})
@@ -395,10 +386,9 @@ class EndpointSpec(ModelSpec):
         return min((context for context in contexts if context is not None), default=None)
 
     def _listed(self, environment: Mapping[str, str]) -> list[ServedModel]:
-        """The models of all endpoints that answer."""
         key = self.api_key(environment)
         listed: list[ServedModel] = []
-        errors: list[ModelError] = []
+        errors = []
         for url in self._urls:
             try:
                 listed += list_models(url, key)
@@ -409,11 +399,7 @@ class EndpointSpec(ModelSpec):
         return listed
 
     def api_key(self, environment: Mapping[str, str]) -> str | None:
-        """The endpoint's key, or None if the entry names no variable.
-
-        Raises:
-            ModelError: if the variable is not set or cannot be a key.
-        """
+        """The endpoint's key, or None for no variable. Raises ModelError if it cannot be a key."""
         if not self.key_variables:
             return None
         (variable,) = self.key_variables

@@ -1,8 +1,7 @@
 """The prompt tokens of texts, counted by requests without frames.
 
-The tokens of a text show how many of the prompt tokens of its question are for frames. All texts of
-the questions on one video are counted before its frames arrive, because a small engine keeps only
-the latest prompt in its cache.
+They show how many prompt tokens of a question are for frames. All texts of the questions on a video
+are counted before its frames arrive, because a small engine caches only the latest prompt.
 """
 
 import asyncio

@@ -23,7 +23,6 @@ FIRST_CONNECT_SECONDS = 3.5
 
 _KEPT_IDLE_SECONDS = 4.0
 """Servers close an idle connection after some time; 5 s is the shortest usual time."""
-_UNSENT_KEY = "not-needed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +40,7 @@ class Connections:
 
     def __init__(self, spec: EndpointSpec, api_key: str | None) -> None:
         client = openai.AsyncOpenAI(
-            api_key=api_key or _UNSENT_KEY,
+            api_key=api_key or "not-needed",
             base_url=None if spec.base_url is None and spec.serve is None else spec.endpoint,
         )
         url = client.base_url.join("chat/completions")
@@ -67,12 +66,9 @@ class Connections:
         )
 
     async def post(self, content: AsyncIterator[bytes], size: int) -> HttpResponse:
-        """Send a body of `size` bytes and return the response.
+        """Send a body of `size` bytes and return the response. Raises ResponseFailure without one.
 
-        Raises:
-            ResponseFailure: if the endpoint cannot be reached or closes the connection, if
-                request and response together take longer than `request_timeout_seconds`, or if
-                the response is larger than `max_response_bytes`.
+        Request and response together have `request_timeout_seconds`.
         """
         limits = self._spec.limits
         seconds = limits.request_timeout_seconds

@@ -51,10 +51,8 @@ def video_fields(
 ) -> Mapping[str, Any]:
     """The fields of a body with a video, so that this version of vLLM applies `sampling` itself.
 
-    `strategy` is the sampling of the model's own processor, or None if it is unknown.
-
-    Raises:
-        ModelError: if there are no known parameters for the sampling, or for the version.
+    `strategy` is the sampling of the model's own processor, or None if it is unknown. Raises
+    ModelError if there are no known parameters for the sampling, or for the version.
     """
     release = release_of(version)
     if release is None or release < (0, 19):
@@ -85,13 +83,14 @@ def video_fields(
 def video_file(spec: EndpointSpec, request: Request) -> Path:
     """The file of the video of `request`: for a shared folder, the file in it that is read.
 
-    Raises:
-        ModelError: if the request has no video.
-        ResponseFailure: if the video is too large for a data URL.
+    Raises ModelError for a request without a video, and ResponseFailure for a video that is too
+    large for a data URL.
     """
     source = _video(spec, request).path
     if spec.shared_folder is not None:
-        return _shared(source, spec.shared_folder, request.frames.video_hash)
+        source, folder = source.resolve(), spec.shared_folder.resolve()
+        is_inside = source.is_relative_to(folder)
+        return source if is_inside else folder / f"{request.frames.video_hash}{source.suffix}"
     limit = spec.max_body_bytes or spec.endpoint_profile.max_body_bytes or MAX_INLINE_BYTES
     needed = source.stat().st_size * 4 // 3
     if needed > limit:
@@ -125,12 +124,6 @@ def _video(spec: EndpointSpec, request: Request) -> WholeVideo:
             "`frames_as: video_file` needs; use an entry without it"
         )
     return request.frames.video
-
-
-def _shared(source: Path, folder: Path, video_hash: str) -> Path:
-    """The path of a video in the shared folder: its own if it is there, else one by its content."""
-    source, folder = source.resolve(), folder.resolve()
-    return source if source.is_relative_to(folder) else folder / f"{video_hash}{source.suffix}"
 
 
 def _video_settings(

@@ -6,7 +6,7 @@ from contextlib import nullcontext, suppress
 from dataclasses import asdict
 from pathlib import Path
 from textwrap import shorten
-from typing import Annotated, Any, Self
+from typing import Annotated, Any
 
 import orjson
 from pydantic import Field
@@ -55,13 +55,7 @@ class ProgramModel:
         """True after a process ended with several questions, one of which may end it again."""
 
     async def respond(self, request: Request) -> Reply:
-        """Return the answer of the program, which is started if it does not run.
-
-        Raises:
-            ResponseFailure: if the program ends, writes something else or reports an error, or the
-                time is over.
-            ModelError: if `files` have changed since the configuration was read.
-        """
+        """Return the answer of the program, which is started if it does not run."""
         work = self.spec.work_folder
         async with self._turn if self._asks_one else nullcontext():
             with scratch_folder(work and work / "frames") as folder:
@@ -70,7 +64,7 @@ class ProgramModel:
                 try:
                     answer = await process.ask(request.fingerprint, line)
                 finally:
-                    self._asks_one |= process.lost_questions > 1
+                    self._asks_one |= process.is_over and len(process.unanswered) > 1
         return _reply(answer)
 
     async def close(self) -> None:
@@ -90,23 +84,21 @@ class ProgramModel:
                         f"model {self.name}: one of its `files` has changed since this run began; "
                         "run again to ask the changed program all questions"
                     )
-                self._process = await _Process.start(spec, self._environment, self._number)
+                process = _Process(spec, self._environment, self._number)
+                await process.connect()
+                self._process = process
             return self._process
 
 
 class _Process:
     """A running program and the questions that it has not answered."""
 
-    _reading: asyncio.Task[None]
-    _input: asyncio.WriteTransport
-    _output: asyncio.ReadTransport
-
     def __init__(self, spec: ProgramSpec, environment: Mapping[str, str], number: int) -> None:
         given = {name: environment[name] for name in spec.environment}
         self.is_over = False
+        self.unanswered: dict[str, asyncio.Future[dict[str, Any]]] = {}
         self._limits = spec.limits
         self._log = spec.open_log(number)
-        self._unanswered: dict[str, asyncio.Future[dict[str, Any]]] = {}
         self._problem: str | None = None
         self._redactions = [Redaction(key) for key in given.values()]
         self._group = ProcessGroup(
@@ -119,29 +111,20 @@ class _Process:
             max_memory_bytes=spec.max_memory_bytes,
         )
 
-    @classmethod
-    async def start(cls, spec: ProgramSpec, environment: Mapping[str, str], number: int) -> Self:
-        process = cls(spec, environment, number)
-        loop = asyncio.get_running_loop()
-        lines = asyncio.StreamReader(spec.limits.max_response_bytes)
-        stdin, stdout = process._group.pipes
-        process._input, _ = await loop.connect_write_pipe(asyncio.BaseProtocol, stdin)
-        process._output, _ = await loop.connect_read_pipe(
-            lambda: asyncio.StreamReaderProtocol(lines), stdout
-        )
-        process._reading = asyncio.create_task(process._read(lines))
-        return process
-
-    @property
-    def lost_questions(self) -> int:
-        """Number of questions that the program had when it ended."""
-        return len(self._unanswered) if self.is_over else 0
+    async def connect(self) -> None:
+        """Open the pipes, before the first question."""
+        loop, group = asyncio.get_running_loop(), self._group
+        lines = asyncio.StreamReader(self._limits.max_response_bytes)
+        protocol = asyncio.StreamReaderProtocol(lines)
+        self._input, _ = await loop.connect_write_pipe(asyncio.BaseProtocol, group.input)
+        self._output, _ = await loop.connect_read_pipe(lambda: protocol, group.output)
+        self._reading = asyncio.create_task(self._read(lines))
 
     async def ask(self, key: str, line: bytes) -> dict[str, Any]:
         """The fields of the answer to the question `key`. Raises ResponseFailure without one."""
         seconds = self._limits.request_timeout_seconds
         answer: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
-        self._unanswered[key] = answer
+        self.unanswered[key] = answer
         self._input.write(line)
         try:
             async with asyncio.timeout(seconds):
@@ -155,7 +138,7 @@ class _Process:
 
     async def close(self) -> None:
         """End the input of the program, and wait until the program has ended."""
-        if not self._unanswered:
+        if not self.unanswered:
             self._input.close()
             await asyncio.wait([self._reading], timeout=EXIT_SECONDS)
         if not self._reading.done():
@@ -181,7 +164,7 @@ class _Process:
         status = await asyncio.to_thread(self._group.wait, EXIT_SECONDS)
         await asyncio.to_thread(self._group.stop, 0.0)
         problem = self._problem or exit_report(status or 0, self._log)
-        for answer in self._unanswered.values():
+        for answer in self.unanswered.values():
             if not answer.done():
                 answer.set_exception(ResponseFailure(kind, f"no answer of the program: {problem}"))
         self._input.close()
@@ -196,8 +179,8 @@ class _Process:
         with suppress(orjson.JSONDecodeError):
             fields = orjson.loads(line)
         key = str(fields.pop("id", None)) if isinstance(fields, dict) else None
-        if key is not None and key in self._unanswered:
-            answer = self._unanswered.pop(key)
+        if key is not None and key in self.unanswered:
+            answer = self.unanswered.pop(key)
             if not answer.done():
                 answer.set_result(fields)
         elif line.strip():

@@ -84,19 +84,13 @@ class ProgramSpec(ModelSpec):
 
     @cached_property
     def contents(self) -> tuple[str, ...]:
-        """The first result of `current_contents`."""
         return self.current_contents()
 
     def current_contents(self) -> tuple[str, ...]:
-        """Hash of each file that `files` names, as it is now.
-
-        Raises:
-            ConfigurationError: if a file is missing or cannot be read.
-        """
+        """Hash of each of `files` as it is now. Raises ConfigurationError if one is missing."""
         return tuple(_content(path) for name in self.files for path in self._named(name))
 
     def _named(self, name: str) -> list[Path]:
-        """The file called `name`, or the files that match it as a pattern, sorted."""
         path = self.folder / name
         if path.exists() or path == Path(name):  # an absolute path is no pattern
             return [path]

@@ -40,12 +40,9 @@ LOCK_CHECK_SECONDS = 10.0
 def requests_of(inputs: Inputs, prompts: Sequence[Prompt] | None = None) -> list[VideoRequests]:
     """All requests of an evaluation about a video, with `prompts` or the stored ones.
 
-    Questions with the same frames are asked together.
-
-    Raises:
-        NotReadyError: if the prompts or frames are missing; the message says why.
-        DamagedFileError: if the frame file is damaged.
-        VideoError: if the model reads or hears the video, but there is no file to send.
+    Questions with the same frames are asked together. Raises NotReadyError, which says why, if the
+    prompts or frames are missing, DamagedFileError if the frame file is damaged, and VideoError if
+    the model reads or hears the video, but there is no file to send.
     """
     prompt_of = {prompt.question_id: prompt for prompt in prompts or inputs.prompts()}
     shown = {part: inputs.shown_or_error(part) for part, _ in inputs.parts}
@@ -162,11 +159,9 @@ def ask_model(
 ) -> Iterator[Response]:
     """Yield every response to `requests` as it arrives, within the cost limit of the run.
 
-    Before the first request, waits until other runs no longer use the endpoint.
-
-    Raises:
-        VideoMMEError: after the last response, if no further question can be answered or the cost
-            limit is reached.
+    Before the first request, waits until other runs no longer use the endpoint. Raises
+    VideoMMEError after the last response, if no further question can be answered or the cost limit
+    is reached.
     """
     spending = project.spending
     what = f"{plan.evaluation}: responses"
@@ -186,7 +181,8 @@ def ask_model(
         if wait := _wait_of(progress):
             report(progress.answered, progress.failed, wait)
 
-    servers, are_ours = project.servers, _starts_servers(spec)
+    servers = project.servers
+    are_ours = isinstance(spec, EndpointSpec) and spec.serve is not None
     if are_ours:
         plan = replace(plan, limits=plan.limits.model_copy(update={"outage_seconds": math.inf}))
     with ExitStack() as stack:
@@ -235,10 +231,6 @@ def _wait_of(progress: AskingProgress) -> str:
     if progress.elsewhere and not progress.in_flight:
         return f"another run is asking {progress.elsewhere:,} of the questions"
     return ""
-
-
-def _starts_servers(spec: ModelSpec) -> bool:
-    return isinstance(spec, EndpointSpec) and spec.serve is not None
 
 
 def _has_unsettled(

@@ -1,6 +1,6 @@
 """Cost of the requests that a run would send to endpoints, estimated before it starts."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import product
@@ -45,20 +45,20 @@ def estimate_responses(
         name,
         model,
         evaluation.generation,
-        _pending_videos(benchmark, evaluation, video_ids),
+        _pending_videos(benchmark, _Pending(evaluation, model), video_ids),
         questions=questions * evaluation.repeats,
     )
 
 
 def _pending_videos(
-    benchmark: BenchmarkState, evaluation: Evaluation, video_ids: Sequence[str]
+    benchmark: BenchmarkState, pending: "_Pending", video_ids: Sequence[str]
 ) -> Iterator[PendingVideo]:
     """Yield the requests about each video.
 
     They are not certain if the prompts cannot be rendered yet and earlier answers exist.
     """
-    plan, snapshot, repeats = plan_of(evaluation), benchmark.snapshot, evaluation.repeats
-    pending = _Pending(evaluation)
+    evaluation, snapshot = pending.evaluation, benchmark.snapshot
+    plan, repeats = plan_of(evaluation), evaluation.repeats
     with _journal(benchmark) as journal:
         for video_id in video_ids:
             inputs, row = Inputs(benchmark, video_id, evaluation), snapshot.find_video(video_id)
@@ -82,13 +82,11 @@ def _pending_videos(
 
 
 class _Pending:
-    """The pending requests of `evaluation`, with the reason why a server cannot answer them."""
+    """The pending requests of `evaluation`, with the reason why `model` cannot answer them."""
 
-    def __init__(self, evaluation: Evaluation) -> None:
-        self._evaluation = evaluation
-        model = evaluation.model
-        self._model = model if isinstance(model, EndpointSpec) else None
-        self._context_tokens = self._model.context_tokens() if self._model else None
+    def __init__(self, evaluation: Evaluation, model: EndpointSpec) -> None:
+        self.evaluation = evaluation
+        self._model, self._context_tokens = model, model.context_tokens()
 
     def about(
         self,
@@ -99,11 +97,10 @@ class _Pending:
         *,
         is_certain: bool = True,
     ) -> PendingVideo:
-        tokens = frame_tokens(video, frames, self._evaluation)
+        tokens, sampling = frame_tokens(video, frames, self.evaluation), self.evaluation.sampling
         pending = _pending(texts, requests, tokens, is_certain=is_certain)
         pending = replace(pending, frames=frames)
-        sampling = self._evaluation.sampling
-        if self._model is None or video is None or sampling is None or not requests:
+        if video is None or sampling is None or not requests:
             return pending
         problem = context_problem(
             self._context_tokens,
@@ -160,17 +157,8 @@ def estimate_judge(benchmark: BenchmarkState, name: str) -> CostEstimate | None:
     requests = dict(judge_requests(judge, unread))
     with _journal(benchmark) as journal:
         settled = journal.settled(requests) if journal else set()
-    certain = [
-        prompt.text
-        for key, request in requests.items()
-        if key not in settled
-        for _, prompt in request.questions
-    ]
-    possible = [
-        prompt.text
-        for _, request in judge_requests(judge, missing)
-        for _, prompt in request.questions
-    ]
+    certain = _texts(request for key, request in requests.items() if key not in settled)
+    possible = _texts(request for _, request in judge_requests(judge, missing))
     return estimate_cost(
         f"{evaluation.name}@{RULE}",
         judge.model,
@@ -181,6 +169,10 @@ def estimate_judge(benchmark: BenchmarkState, name: str) -> CostEstimate | None:
         ],
         questions=sum(map(len, selected.values())) * evaluation.repeats,
     )
+
+
+def _texts(requests: Iterable[VideoRequests]) -> list[str]:
+    return [prompt.text for request in requests for _, prompt in request.questions]
 
 
 @contextmanager

@@ -17,7 +17,6 @@ from videomme_pipeline.evaluation.evaluation import Evaluation
 from videomme_pipeline.frames.cache import NO_FRAMES, FrameSet, ShownFrame, read_frames, read_shown
 from videomme_pipeline.frames.sampling import FromFile
 from videomme_pipeline.project.state.benchmark import BenchmarkState
-from videomme_pipeline.project.state.failures import FailureLog
 from videomme_pipeline.project.state.partitions import VideoVariant
 from videomme_pipeline.project.state.versions import Versions
 from videomme_pipeline.prompts.render import Prompt, render
@@ -127,9 +126,7 @@ class Inputs:
     def render_prompts(self) -> list[Prompt]:
         """One prompt per question, rendered from the stored frames and subtitle lines.
 
-        Raises:
-            NotReadyError: if the frames or subtitle lines are missing.
-            PromptError: if the template does not fit a question.
+        Raises NotReadyError if these are missing, and PromptError if the template does not fit.
         """
         lines, alignment = self.lines(), self.evaluation.alignment
         prompts = []
@@ -171,5 +168,4 @@ class Inputs:
             raise self._not_ready("frames", self.evaluation.sampling_name) from None
 
     def _not_ready(self, stage: str, variant: str) -> NotReadyError:
-        failures = FailureLog(self.benchmark.store, f"{self.benchmark.name}/{stage}")
-        return failures.not_ready(VideoVariant(self.video_id, variant))
+        return self.benchmark.failures(stage).not_ready(VideoVariant(self.video_id, variant))

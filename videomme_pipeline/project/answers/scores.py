@@ -23,7 +23,6 @@ from videomme_pipeline.project.answers.inputs import Inputs
 from videomme_pipeline.project.project import Project
 from videomme_pipeline.project.runs.journal import journal_of
 from videomme_pipeline.project.state.benchmark import BenchmarkState
-from videomme_pipeline.project.state.failures import FailureLog
 from videomme_pipeline.project.state.partitions import VideoVariant
 from videomme_pipeline.responses.response import Response
 from videomme_pipeline.scoring.findings.run import EvaluatedVideo
@@ -40,7 +39,7 @@ def score_evaluation(
     Questions without an answer are rows with the outcome `failed` and the reason. If the
     evaluation has a judge, it is asked about every response that `careful` cannot read.
     """
-    reasons = FailureLog(project.store, f"{benchmark.name}/responses").reasons()
+    reasons = benchmark.failures("responses").reasons()
     pairing = evaluation.pairing
     scored = []
     for video_id, questions in benchmark.snapshot.questions_of(evaluation).items():

@@ -16,7 +16,6 @@ from videomme_pipeline.scoring.nightly.policy import Severity
 
 URLS_VARIABLE = "VIDEOMME_ALERT_URLS"
 UI_VARIABLE = "VIDEOMME_UI"
-_DEFAULT_UI = "http://localhost:3000"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,11 +30,9 @@ class Alert:
 def send(alert: Alert, prefix: str = "") -> None:
     """Send `alert` to all URLs in `VIDEOMME_ALERT_URLS`, which are separated by white space.
 
-    The title begins with `prefix`, which names the project if several projects share one UI.
-
-    Raises:
-        AlertError: if apprise does not support a URL or a service did not accept the alert. All
-            URLs are tried first.
+    The title begins with `prefix`, which names the project if several projects share one UI. Raises
+    AlertError, after all URLs were tried, if apprise does not support a URL or a service did not
+    accept the alert.
     """
     urls = os.environ.get(URLS_VARIABLE, "").split()
     if not urls:
@@ -63,7 +60,7 @@ def send(alert: Alert, prefix: str = "") -> None:
 
 def ui_address() -> str:
     """URL of the Dagster UI: VIDEOMME_UI, or port 3000 of this machine."""
-    return os.environ.get(UI_VARIABLE, _DEFAULT_UI).rstrip("/")
+    return os.environ.get(UI_VARIABLE, "http://localhost:3000").rstrip("/")
 
 
 def nightly_alert(assessment: Assessment, link: str) -> Alert | None:

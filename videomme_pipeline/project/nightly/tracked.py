@@ -178,9 +178,7 @@ class TrackedEvaluation:
     def assess(self, date: str) -> Assessment:
         """Compare a stored nightly run with its reference and with the nightly runs in between.
 
-        Raises:
-            NotReadyError: if there is no reference with the current settings.
-            ScoringError: if nothing can be compared.
+        Raises NotReadyError as `reference`, and ScoringError if nothing can be compared.
         """
         rows = read_rows(self.path(date), ObservedQuestion)
         repeats = [
@@ -207,10 +205,7 @@ class TrackedEvaluation:
         """The rows that nightly runs are compared with: the ordinary scores, or the pinned run.
 
         Nightly runs use no judge, so the letters that a judge read are removed from the ordinary
-        scores.
-
-        Raises:
-            NotReadyError: if the rows are missing, or were built with other settings.
+        scores. Raises NotReadyError if the rows are missing, or were built with other settings.
         """
         evaluation, pinned = self.evaluation, self.tracked.reference
         shown = Results(self.project.store).find(evaluation.name)

@@ -18,11 +18,9 @@ COPIED = ".copied"
 
 
 def journal_of(store: Store) -> JournalDatabase:
-    """The journal of the project with this store.
+    """The journal of the project with this store. Raises StorageError if its folder is unreadable.
 
-    Raises:
-        ConfigurationError: if the project has a journal elsewhere, with answers that were paid for.
-        StorageError: if the folder of the journal cannot be read.
+    Raises ConfigurationError if the project has a journal with paid answers elsewhere.
     """
     url = os.environ.get(POSTGRES_VARIABLE)
     file = store.journal
@@ -46,11 +44,8 @@ def journal_of(store: Store) -> JournalDatabase:
 def copy_into(store: Store, source: str) -> list[CopiedTable]:
     """Copy the journal `source`, a file or a URL, into the journal of the project with this store.
 
-    A file is renamed afterwards, so that no run uses it.
-
-    Raises:
-        StorageError: as `copy_journal`.
-        ConfigurationError: if `source` is the journal of the project.
+    A file is renamed afterwards, so that no run uses it. Raises StorageError as `copy_journal`, and
+    ConfigurationError if `source` is the journal of the project.
     """
     target = _place(store)
     origin = PostgresJournal(source) if "://" in source else SqliteJournal(Path(source).absolute())

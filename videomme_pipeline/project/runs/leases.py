@@ -66,7 +66,6 @@ def _claim_group(
 
 @contextmanager
 def _renewing(journal: Journal) -> Iterator[None]:
-    """Renew the claims of `journal` during the block."""
     is_over = threading.Event()
 
     def renew() -> None:

@@ -101,9 +101,7 @@ class Locks(ABC):
     def check(self) -> None:
         """Check that this run still has its locks. A lost lock is taken again.
 
-        Raises:
-            ModelError: if a lock was lost, and another run uses the resource now.
-            StorageError: if the database of the locks cannot be reached.
+        Raises ModelError if another run has a lost lock now, and StorageError without the database.
         """
         for resource in [name for name, lock in self._locked.items() if self._is_lost(lock)]:
             lock = self._lock_slot(resource)

@@ -60,20 +60,14 @@ class ClusterSpec(Spec, ABC):
         """Connect to running workers, or start workers that end after the block.
 
         `folder` is an empty folder that all workers share. `on_message` is told what is waited for.
-
-        Raises:
-            ClusterError: if the workers cannot be reached.
-            MissingExtraError: if an optional package is not installed.
+        Raises ClusterError if the workers cannot be reached, and MissingExtraError.
         """
 
     @abstractmethod
     def check_jobs(self) -> str | None:
         """Check that jobs with workers can be started, and return what a run will start.
 
-        None if the workers run already, so that they can be checked themselves.
-
-        Raises:
-            ClusterError: if no job can be started.
+        None if the workers run already and can be checked themselves. Raises ClusterError.
         """
 
 

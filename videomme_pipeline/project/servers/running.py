@@ -2,10 +2,9 @@
 
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, suppress
+from contextlib import AbstractContextManager, ExitStack, suppress
 from datetime import UTC, datetime
 from functools import partial
-from typing import Self
 
 from videomme_pipeline.errors import DamagedFileError, ModelError
 from videomme_pipeline.models.catalog import build_model
@@ -27,7 +26,7 @@ _SHOWN_CHARACTERS = 100
 OnStageProgress = Callable[[StageProgress], None]
 
 
-class ModelServers:
+class ModelServers(AbstractContextManager["ModelServers"]):
     """The servers of one model at a time, since another model may need the same GPUs.
 
     They run until another model needs servers, or until the block of `with` ends. Only one run at
@@ -42,9 +41,6 @@ class ModelServers:
         self._running: RunningServers | None = None
         self._spec: EndpointSpec | None = None
         """The model of the servers that run now."""
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.stop()
@@ -64,9 +60,8 @@ class ModelServers:
     def check(self, spec: EndpointSpec, member: EndpointSpec) -> None:
         """Check that the endpoint `member` reports the server that is recorded for `spec`.
 
-        Raises:
-            ModelError: if `member` reports another server. If the model has one endpoint, the new
-                server is recorded, so that the next run asks it every question.
+        Raises ModelError if `member` reports another server. If the model has one endpoint, the new
+        server is recorded, so that the next run asks it every question.
         """
         running = self._running
         if running is not None and running.failure:
@@ -91,10 +86,8 @@ class ModelServers:
     def model(self, spec: AnyModelSpec, *, on_progress: OnStageProgress | None) -> VideoLLM:
         """The model of `spec`, which checks its servers.
 
-        With `on_progress`, the servers of a model with `serve` are started first.
-
-        Raises:
-            ModelError: as `start` does, or if the key of the endpoint is not set.
+        With `on_progress`, the servers of a model with `serve` are started first. Raises ModelError
+        as `start` does, or if the key of the endpoint is not set.
         """
         served = spec if on_progress is None else self.start(spec, on_progress)
         built = build_model(served.working_in(self._store.server_logs))
@@ -119,10 +112,8 @@ class ModelServers:
     def start(self, spec: AnyModelSpec, on_progress: OnStageProgress) -> AnyModelSpec:
         """`spec` at the URLs of its servers, which are started if they do not run yet.
 
-        A model without `serve` is returned unchanged.
-
-        Raises:
-            ModelError: if there are no weights, or a server does not start.
+        A model without `serve` is returned unchanged. Raises ModelError if there are no weights, or
+        a server does not start.
         """
         if not isinstance(spec, EndpointSpec) or spec.serve is None:
             return spec

@@ -81,6 +81,10 @@ class BenchmarkState:
         offered = self._configuration.samplings.get(self.name, ())
         return any(offer.name == sampling for offer in offered)
 
+    def failures(self, stage: str) -> FailureLog:
+        """The partitions of a stage that could not be built, with the reasons."""
+        return FailureLog(self.store, f"{self.name}/{stage}")
+
     def invalidate(self) -> None:
         """Replace the snapshot, because files may have changed."""
         self.snapshot = Snapshot(self)
@@ -225,7 +229,8 @@ class Snapshot:
             try:
                 (self._videos[video_id],) = read_rows(path, Video)
             except FileNotFoundError:
-                raise self._failures.not_ready(VideoPartition(video_id)) from None
+                failures = self._benchmark.failures("videos")
+                raise failures.not_ready(VideoPartition(video_id)) from None
         return self._videos[video_id]
 
     def find_video(self, video_id: str) -> Video | None:
@@ -240,10 +245,6 @@ class Snapshot:
         """The content hashes, with those of other processes until now."""
         self._benchmark.hashes.load()
         return self._benchmark.hashes
-
-    @property
-    def _failures(self) -> FailureLog:
-        return FailureLog(self._benchmark.store, f"{self._benchmark.name}/videos")
 
     @cached_property
     def versions(self) -> Versions:
@@ -265,10 +266,8 @@ class Snapshot:
         """Hash of a video's file, or of the stored row if the file is gone.
 
         The file is read only if it changed since it was hashed, or if a row of the video is stored
-        and the hash is not. So a plan never reads a video that was never built.
-
-        Raises:
-            NotReadyError: if the file was never read, cannot be read, or is missing.
+        and the hash is not. So a plan never reads a video that was never built. Raises
+        NotReadyError if the file was never read, cannot be read, or is missing.
         """
         if video_id not in self._content_hashes:
             try:

@@ -146,7 +146,7 @@ class Versions:
             lambda: text_fingerprint(
                 settings,
                 video_id,
-                self._without_answers(video_id),
+                self._once(("asked", video_id), lambda: self._asked(video_id, answers=False)),
                 self.sent_frames(video_id, evaluation),
                 self.subtitles(video_id, evaluation),
                 *(
@@ -196,10 +196,8 @@ class Versions:
         """Fingerprint of the scores of an evaluation: responses, correct answers, reader and judge.
 
         A missing video is a part of it, so its arrival changes the fingerprint. The fingerprint of
-        the blind evaluation's scores is a part of those of all other evaluations.
-
-        Raises:
-            NotReadyError: if the evaluation selects no video.
+        the blind evaluation's scores is a part of those of all other evaluations. Raises
+        NotReadyError if the evaluation selects no video.
         """
         selected, chosen = evaluation.selection.of(self.questions), evaluation.selection.questions
         asked = {question.question_id for rows in selected.values() for question in rows}
@@ -246,11 +244,8 @@ class Versions:
             )
         return self.questions[video_id][0].footage
 
-    def _without_answers(self, video_id: str) -> str:
-        """Hash of a video's questions without the answers, as prompts can contain them."""
-        return self._once(("asked", video_id), lambda: self._asked(video_id, answers=False))
-
     def _asked(self, video_id: str, *, answers: bool) -> str:
+        """Hash of a video's questions. Prompts do not contain the `answers`."""
         questions = self.questions[video_id]
         parts: list[str | None] = []
         for question in questions:

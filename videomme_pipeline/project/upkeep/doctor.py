@@ -59,10 +59,7 @@ def examine_model(
 ) -> Iterator[Finding]:
     """Yield a check that the endpoint serves the model, and a check that it answers a request.
 
-    `on_progress` gets what a server of the model does until it answers.
-
-    Raises:
-        ModelError: if there is no such model.
+    `on_progress` gets what a server does until it answers. Raises ModelError without such a model.
     """
     model = project.configuration.catalog.find(name)
     if isinstance(model, EndpointSpec):
@@ -115,7 +112,6 @@ def _disk(project: Project) -> Finding:
 
 
 def _journal(project: Project) -> Iterator[Finding]:
-    """Verify the journal, if there is one."""
     try:
         journal = journal_of(project.store)
         if not journal.exists():
@@ -128,7 +124,6 @@ def _journal(project: Project) -> Iterator[Finding]:
 
 
 def _workers(project: Project, *, is_deep: bool) -> Iterator[Finding]:
-    """Check the cluster of cluster.yaml, if there is one."""
     if project.cluster is None:
         return
     try:
@@ -144,8 +139,7 @@ def _workers(project: Project, *, is_deep: bool) -> Iterator[Finding]:
         yield Finding.error("cluster", str(error))
         return
     if not problems:
-        message = f"the cluster of {CLUSTER_FILE} has no worker; start some"
-        yield Finding.warning("cluster", message)
+        yield Finding.warning("cluster", f"the cluster of {CLUSTER_FILE} has no worker; start some")
     for address, problem in problems.items():
         status = Status.ERROR if problem else Status.OK
         message = problem or "has the versions of this machine and finds the tasks of runs"
@@ -173,8 +167,7 @@ def _shared_data(project: Project, workers: Workers) -> Finding:
 def _data(project: Project, name: str) -> Iterator[Finding]:
     findings = check_data(project.benchmarks[name].open_source)
     if not findings:
-        message = "needs no license; a run checks its files"
-        yield Finding.ok(name, message)
+        yield Finding.ok(name, "needs no license; a run checks its files")
     for finding in findings:
         yield replace(finding, check=f"{name} {finding.check}")
 

@@ -116,7 +116,7 @@ def frames(run: Run, _runs: Runs) -> Finding | None:
             f"{len(other):,} of {len(plans):,} answers: {listed(other)}",
             "state beside the score that the program chose its frames",
         )
-    if run.takes_frames_itself:
+    if run.model.get("frames_as") == "video_file":
         return _took_planned_frames(run)
     if other:
         return Finding(

@@ -53,7 +53,6 @@ class ReaderScores:
     """
 
     reader: ReaderName
-    group_rule: GroupRule
     parts: Mapping[str, Part]
 
     @property
@@ -73,10 +72,7 @@ class ReaderScores:
 
 def scores_by_reader(run: Run) -> list[ReaderScores]:
     """The scores by every reader that knows the letters of the benchmark."""
-    return [
-        ReaderScores(reader=reader, group_rule=rule_of(reader), parts=dict(_parts(run, reader)))
-        for reader in run.readings
-    ]
+    return [ReaderScores(reader=reader, parts=dict(_parts(run, reader))) for reader in run.readings]
 
 
 def _parts(run: Run, reader: ReaderName) -> Iterator[tuple[str, Part]]:

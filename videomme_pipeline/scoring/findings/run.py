@@ -194,11 +194,6 @@ class Run:
         model = (self.specification or {}).get("model")
         return model if isinstance(model, Mapping) else {}
 
-    @property
-    def takes_frames_itself(self) -> bool:
-        """True if the model gets videos and takes the frames from them."""
-        return self.model.get("frames_as") == "video_file"
-
     def video_of(self, row: Answer | ScoredQuestion) -> EvaluatedVideo | None:
         """The data with the frames of `row`, or None if they are not stored."""
         return self.by_question.get(row.question_id) or self.videos.get(row.video_id)

@@ -116,9 +116,8 @@ def missing_questions(run: Run, _runs: Runs) -> Iterator[Finding]:
         return
     for column, videos in size.videos_by.items():
         values = run.benchmark.facet(column).values or ()
-        present = [
-            value for value in values if any(r.facets.get(column) == value for r in run.rows)
-        ]
+        answered = {row.facets.get(column) for row in run.rows}
+        present = [value for value in values if value in answered]
         if size.questions_per_video and 0 < len(present) < len(values):
             part = f"{' and '.join(map(str, present))} "
             declared = len(present) * videos * size.questions_per_video

@@ -2,11 +2,9 @@
 
 Two evaluations of one model agree on most answers for a good reason: both are right. What shows
 that the settings had an effect is the rest, the informative answers: those to questions that at
-least one of the two got wrong, and that were asked with different requests. Different frames,
-subtitles or prompts change at least `MIN_CHANGED_SHARE` of them. A pair is the same if it has
-so few different informative answers that this share would produce as few, or fewer, with a
-probability below `SAME_P_VALUE`. So 341 informative answers without a difference are not enough,
-and 342 are.
+least one of the two got wrong, and that were asked with different requests. A pair is the same if
+settings that change a share of `MIN_CHANGED_SHARE` of them would leave as few different ones, or
+fewer, with a probability below `SAME_P_VALUE`.
 """
 
 from collections.abc import Iterator, Sequence
@@ -20,9 +18,8 @@ from videomme_pipeline.benchmarks.question import Letter
 from videomme_pipeline.scoring.scored_question import Answer, Outcome, ScoredQuestion
 
 MIN_CHANGED_SHARE = 0.02
-"""Share of the informative answers that settings with an effect change at least."""
+"""Different frames, subtitles or prompts change at least this share of informative answers."""
 SAME_P_VALUE = 0.001
-"""A pair of evaluations is the same if the differences of the pair are less probable than this."""
 MIN_INFORMATIVE = 342
 """Informative answers without a difference that are enough."""
 _NO_ANSWER = -1

@@ -1,16 +1,10 @@
 """A test of every nightly run against the earlier ones, with a budget of false alarms.
 
-Run 0 is the reference; every later run repeats the same evaluation. As long as nothing changed,
-every order of the runs of a video is equally likely (`docs/nightly-statistics.md`). Two steps:
-
-1. The p-value of a run. Given the observations of each video without their order, the total of
-   the last run is a sum of independent draws, one per video, each uniform over the observations
-   of that video. The evidence uses the mid p-value, because totals are whole numbers and the
-   ordinary one is too large on average.
-2. The alarm. The evidence is a sum of likelihood ratios, each of which bets on a lasting drop that
-   began in one of the runs. Runs of an unnoticed drop are part of the pool of earlier runs: with r
-   runs before the drop among the k runs of it, a drop by d standard errors of one run shifts the
-   normal score of the p-value by d × r / sqrt(k × (k + 1)).
+`docs/nightly-statistics.md` has the assumption, the steps and the sources. Run 0 is the reference.
+The evidence uses the mid p-value, because totals are whole numbers and the ordinary one is too
+large on average. Runs of an unnoticed drop are part of the pool: with r runs before the drop among
+the k runs of it, a drop by d standard errors of one run shifts the normal score of the p-value by
+d × r / sqrt(k × (k + 1)).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -96,7 +90,8 @@ def exchangeability_test(values: Counts, valid: Mask) -> ExchangeabilityTest:
     """The probability that the last row is at least as bad as it is, if rows are exchangeable.
 
     Larger values are worse. A video counts if its last row is valid. That row is compared with the
-    earlier valid rows of the video. The p-value is 1 if no video ever differs.
+    earlier valid rows of the video: the total of the last row is a sum of independent draws, one
+    per video, each uniform over its rows. The p-value is 1 if no video ever differs.
     """
     counts = valid.sum(axis=0)
     comparable = valid[-1] & (counts > 1)

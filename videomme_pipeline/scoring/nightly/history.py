@@ -26,8 +26,8 @@ class History:
     `answers` has a column per question and repeat. Each number encodes an outcome and a letter, or
     is -1 if there was no answer. `videos` (video number) and `labels` (values by tested facet, for
     each measure) describe these columns. `missed` and `whole_groups` have a column per video.
-    `missed` is the full score minus the score of the video's group, summed over `repeats`. The full
-    score is `units`. `whole_groups` is True if the group was answered completely.
+    `missed` is the full score minus the score of the video's group in units, summed over repeats,
+    at most `most_missed`. `whole_groups` is True if the group was answered completely.
     """
 
     answers: Counts
@@ -35,16 +35,11 @@ class History:
     labels: dict[Measure, dict[str, NDArray[np.str_]]]
     missed: Counts
     whole_groups: Mask
-    repeats: int
-    units: int
+    most_missed: int
 
     @property
     def last_run(self) -> int:
         return len(self.answers) - 1
-
-    @property
-    def most_missed(self) -> int:
-        return self.units * self.repeats
 
     @property
     def complete(self) -> Mask:
@@ -127,8 +122,7 @@ def history_of(runs: Sequence[Sequence[ScoredQuestion]]) -> History:
         },
         missed=missed,
         whole_groups=groups == repeats,
-        repeats=repeats,
-        units=units,
+        most_missed=units * repeats,
     )
 
 

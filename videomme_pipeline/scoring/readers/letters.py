@@ -4,21 +4,11 @@ import re
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from enum import Enum, auto
 from functools import cache, cached_property
 
 from videomme_pipeline.benchmarks.question import Letter
 from videomme_pipeline.scoring.readers.answer_words import PATTERNS, SETS, WORD_LETTER, WORDS
 from videomme_pipeline.scoring.readers.response_text import Span
-
-
-class Form(Enum):
-    """The form in which a letter is written."""
-
-    UPPER = auto()
-    LOWER = auto()
-    ORDINAL = auto()
-    """"Option 2" or "the second option"."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +18,7 @@ class WrittenLetter:
     letter: str
     start: int
     end: int
-    form: Form
+    is_lower: bool
     clause: str
     """The sentence up to the letter, without the marks that open it ("**(")."""
     tail: str
@@ -180,17 +170,16 @@ class _Surroundings:
     sentences: Sequence[int]
 
     def of(self, match: re.Match[str]) -> WrittenLetter:
-        letter, form = _named(match, self.letters)
         start, end = match.span()
         own_text = self.texts.get(start)
         clause, gap = self._clause_before(start)
         closed = self._closers_end(end) if gap.strip() else end
         after = closed if own_text is None else self._closers_end(own_text[1])
         return WrittenLetter(
-            letter=letter,
+            letter=_named(match, self.letters),
             start=start,
             end=end,
-            form=form,
+            is_lower=match.lastgroup == "lower",
             clause=clause,
             tail=self.text[after : after + _LOOK_AHEAD],
             has_text=own_text is not None,
@@ -226,21 +215,17 @@ class _Surroundings:
         return f"{above} {clause}" if above and clause else above or clause, gap
 
 
-def _named(match: re.Match[str], letters: Sequence[Letter]) -> tuple[str, Form]:
-    """The letter that a match of `_pattern` or `_ORDINAL` names, and its form."""
+def _named(match: re.Match[str], letters: Sequence[Letter]) -> str:
+    """The letter that a match of `_pattern` or `_ORDINAL` ("the second option") names."""
     if match.lastgroup in ("upper", "lower", "glued"):
-        return match[0].upper(), Form.LOWER if match.lastgroup == "lower" else Form.UPPER
+        return match[0].upper()
     word = str(match["first"] or match["one"] or match["cjk"]).lower()
     index = len(letters) - 1 if word == "last" else _NUMBERS[word]
-    return chr(ord("A") + index), Form.ORDINAL
+    return chr(ord("A") + index)
 
 
 _NAMED_BEFORE_COLON = re.compile(rf"(?<![{WORD_LETTER}])[A-N][*_)\]]*:$")
 """The end of a line that has the letter itself: "The correct answer is B:"."""
-
-
-def _is_open(words: Sequence[str]) -> bool:
-    return words[-1] == ":" and words[-2:-1] in (["is"], ["be"], ["was"])
 
 
 def _announcement(above: str) -> str:
@@ -248,7 +233,8 @@ def _announcement(above: str) -> str:
     line = above.rstrip("\n" + _OPENING + "#")
     line = line[_sentence_start(sentence_ends(line), len(line)) :].strip(_BULLETS)
     words = WORDS.findall(line.lower())
-    if _NAMED_BEFORE_COLON.search(line) or not words or (len(words) > 8 and not _is_open(words)):
+    is_open = words[-2:] in (["is", ":"], ["be", ":"], ["was", ":"])
+    if _NAMED_BEFORE_COLON.search(line) or not words or (len(words) > 8 and not is_open):
         return ""
     if not SETS["listing"].isdisjoint(words):
         return line.rstrip(":=")

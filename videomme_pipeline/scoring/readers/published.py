@@ -76,16 +76,15 @@ OFFICIAL_V1_FIRST_RELEASE = replace(OFFICIAL_V1, phrases=_OFFICIAL_V1_PHRASES[:6
 It does not cut "Answer:" and "Option:"."""
 OFFICIAL_V2 = FirstCapital(_V2_PHRASES, re.compile("[A-H]"))
 """The reader of the official Video-MME-v2 script (commit b24176a)."""
-_VLMEVALKIT_V1 = replace(OFFICIAL_V1, phrases=_OFFICIAL_V1_PHRASES[:8])
 
 
 def read_vlmevalkit(response: str, letters: Sequence[Letter], options: Sequence[str], /) -> Reading:
     """VLMEvalKit's rule (commit e8e78f0), v1 or v2 by the number of letters on offer.
 
-    v1 (up to four letters) is the official reader. "The correct answer" and "The correct option"
-    are not cut, which changes nothing because neither contains a capital A–D. v2 is `official_v2`.
+    v1 (up to four letters) is the official reader: the two phrases that only that one cuts, "The
+    correct answer" and "The correct option", contain no capital A–D. v2 is `official_v2`.
     """
-    read = OFFICIAL_V2 if len(letters) > len("ABCD") else _VLMEVALKIT_V1
+    read = OFFICIAL_V2 if len(letters) > len("ABCD") else OFFICIAL_V1
     return read(response, letters, options)
 
 

@@ -127,18 +127,13 @@ def blank_spans(text: str, spans: Iterable[Span]) -> str:
     for start, end in spans:
         if start < position and start == 0:
             parts, position = [], 0
-        parts.append(text[position:start])
-        parts.append(_spaces(text[start:end]))
+        parts += text[position:start], " " * (end - start)
         position = end
     return "".join((*parts, text[position:]))
 
 
 def _blank(match: re.Match[str]) -> str:
-    return _spaces(match.group())
-
-
-def _spaces(text: str) -> str:
-    return " " * len(text)
+    return " " * len(match.group())
 
 
 _EQUIVALENTS = {

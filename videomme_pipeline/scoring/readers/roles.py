@@ -5,7 +5,7 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from videomme_pipeline.scoring.readers.answer_words import ARROWS, MARKS, PATTERNS, SETS
-from videomme_pipeline.scoring.readers.letters import Form, WrittenLetter
+from videomme_pipeline.scoring.readers.letters import WrittenLetter
 
 
 class Role(IntEnum):
@@ -88,9 +88,9 @@ def _may_have(role: Role, written: WrittenLetter) -> bool:
     """True if `role` is possible for a letter in this form and context."""
     if role is Role.NAMED:
         is_step = not (written.first or written.last or written.has_text)
-        is_mark = written.form is Form.LOWER and not any(map(_means_option, written.words))
+        is_mark = written.is_lower and not any(map(_means_option, written.words))
         return not is_step and not is_mark and SETS["listing"].isdisjoint(written.words)
-    if written.form is not Form.LOWER:
+    if not written.is_lower:
         return True
     # Lower-case letters are more often words and list marks than answers.
     if role is Role.LABEL:

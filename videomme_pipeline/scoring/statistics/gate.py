@@ -13,7 +13,7 @@ import scipy  # submodules are imported on first use
 
 from videomme_pipeline.errors import ScoringError
 from videomme_pipeline.scoring.scored_question import ScoredQuestion
-from videomme_pipeline.scoring.statistics.compare import Comparison, compare
+from videomme_pipeline.scoring.statistics.compare import compare
 from videomme_pipeline.scoring.statistics.estimates import IntervalKind, PairedDifference
 from videomme_pipeline.scoring.statistics.power import LEVEL, detectable_difference
 
@@ -142,7 +142,14 @@ def decide(  # noqa: PLR0913 - the options of a gate
         raise ScoringError(
             f"no facet `{unknown[0]}` is compared; choose among {', '.join(tested) or 'none'}"
         )
-    _require_answers(comparison, len(asked), max_failed)
+    failed = len(comparison.unanswered)
+    if failed > max_failed * len(asked):
+        raise ScoringError(
+            f"{failed:,} of {len(asked):,} questions have no answer in "
+            f"{comparison.evaluation_a} or {comparison.evaluation_b}, more than the limit of "
+            f"{max_failed:.0%}, so only {comparison.n:,} can be compared; run the evaluation "
+            "again, or raise --max-failed"
+        )
     detectable = detectable_difference(baseline, candidate)
     name, paired, scale = "accuracy", comparison.accuracy, 100
     if comparison.group_score:
@@ -163,7 +170,7 @@ def decide(  # noqa: PLR0913 - the options of a gate
         detectable=None if detectable is None else 100 * detectable,
         questions=len(asked),
         compared=comparison.n,
-        failed=len(comparison.unanswered),
+        failed=failed,
         same_answers=comparison.same_answers,
     )
 
@@ -231,14 +238,3 @@ def _is_equivalent(
     same = level ** (1 / estimate.clusters)
     farthest = same * scale * abs(estimate.mean) + (1 - same) * 100
     return bool(max(farthest, -scale * estimate.low, scale * estimate.high) < margin)
-
-
-def _require_answers(comparison: Comparison, asked: int, max_failed: float) -> None:
-    failed = len(comparison.unanswered)
-    if failed > max_failed * asked:
-        raise ScoringError(
-            f"{failed:,} of {asked:,} questions have no answer in "
-            f"{comparison.evaluation_a} or {comparison.evaluation_b}, more than the limit of "
-            f"{max_failed:.0%}, so only {comparison.n:,} can be compared; run the evaluation "
-            "again, or raise --max-failed"
-        )
