@@ -180,7 +180,6 @@ def _open_no_link(path: str, flags: int) -> int:
 
 
 def _redacted(text: str) -> str:
-    """`text` of the hub without the token."""
     return Redaction(get_token()).redact(text)
 
 

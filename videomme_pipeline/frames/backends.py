@@ -29,9 +29,6 @@ BACKENDS = {
 }
 """The class of each backend, by its name in samplings. It is imported when it is used."""
 
-Fault = tuple[str, bool]
-"""A fault of a backend, and True if the fault affects the file."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecodedFrame:
@@ -55,14 +52,10 @@ class Backend:
 
     package: ClassVar[str]
 
-    def faults(
-        self,
-        container: "InputContainer",  # noqa: ARG002
-        stream: "VideoStream",  # noqa: ARG002
-        index: PacketIndex,  # noqa: ARG002
-    ) -> Iterator[Fault]:
-        """Yield what keeps the backend from returning exact frames, and whether it applies."""
-        yield from ()
+    def fault(
+        self, container: "InputContainer", stream: "VideoStream", index: PacketIndex
+    ) -> str | None:
+        """The reason why the backend would return wrong frames of a video, or None."""
 
     def decode(
         self, path: VideoFile, index: PacketIndex, frames: Sequence[int]
@@ -98,8 +91,7 @@ def refusal_reason(backend: str, path: VideoFile, index: PacketIndex) -> str | N
     if index.source is IndexSource.DECODE:
         return "its packets carry no usable timestamps"
     with open_video(path) as (container, stream):
-        faults = decoder.faults(container, stream, index)
-        return next((reason for reason, applies in faults if applies), None)
+        return decoder.fault(container, stream, index)
 
 
 def _backend(name: str) -> Backend:

@@ -386,7 +386,6 @@ def _of_question(
 
 
 def _numbers(metadata: Mapping[str, str], question_id: str) -> Sequence[int]:
-    """The numbers of the frames that are named for a question."""
     numbers: Sequence[int] | str = json.loads(metadata["questions"])[question_id]
     if isinstance(numbers, str):
         raise ConfigurationError(f"question {question_id}: {numbers}")

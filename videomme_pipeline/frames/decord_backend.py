@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from videomme_pipeline.benchmarks.locate import VideoFile
-from videomme_pipeline.frames.backends import Backend, DecodedFrame, Fault, Missing
+from videomme_pipeline.frames.backends import Backend, DecodedFrame, Missing
 from videomme_pipeline.frames.pyav_backend import starts_with_idr
 from videomme_pipeline.videos.packets import PacketIndex
 
@@ -21,17 +21,19 @@ class DecordBackend(Backend):
 
     package = "decord"
 
-    def faults(
+    def fault(
         self, container: "InputContainer", stream: "VideoStream", index: PacketIndex
-    ) -> Iterator[Fault]:
+    ) -> str | None:
         codec = stream.codec_context.name
-        yield f"decord is exact only on H.264, and this is {codec}", codec != "h264"
-        is_ts = container.format.name == "mpegts"
-        yield "decord does not return from an MPEG transport stream", is_ts
-        shifted = bool(index.is_hidden.any() or index.frame_pts[0] != 0)
-        yield "decord does not apply its edit list, start time or clip", shifted
-        is_open = not starts_with_idr(container, stream, index)
-        yield "decord decodes wrong pictures after keyframes that are not IDR (open GOP)", is_open
+        if codec != "h264":
+            return f"decord is exact only on H.264, and this is {codec}"
+        if container.format.name == "mpegts":
+            return "decord does not return from an MPEG transport stream"
+        if index.is_hidden.any() or index.frame_pts[0] != 0:
+            return "decord does not apply its edit list, start time or clip"
+        if not starts_with_idr(container, stream, index):
+            return "decord decodes wrong pictures after keyframes that are not IDR (open GOP)"
+        return None
 
     def decode(
         self,

@@ -77,7 +77,6 @@ def rgb(frame: "VideoFrame", width: int, height: int) -> Plane:
 
 
 def _resize_as_pillow(picture: Plane, width: int, height: int) -> Plane:
-    """The array in another size, by the bicubic filter of Pillow."""
     from PIL import Image  # noqa: PLC0415
 
     return np.asarray(Image.fromarray(picture).resize((width, height), Image.Resampling.BICUBIC))

@@ -165,5 +165,4 @@ def _first(cells: Cells, names: Sequence[str]) -> Any:
 
 
 def _plain(name: str) -> str:
-    """The name of a column in lower case, without spaces and underscores."""
     return name.lower().replace("_", "").replace(" ", "")

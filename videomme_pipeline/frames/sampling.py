@@ -540,7 +540,6 @@ def spread(total: int, count: int) -> Integers:
 
 
 def _even(number: float) -> int:
-    """`number` rounded down to an even number."""
     return int(number // 2) * 2
 
 

@@ -89,7 +89,7 @@ def _image_sequence(folder: FrameFolder) -> tuple[str, dict[str, Any]]:
 def _video_stream(container: "InputContainer", path: VideoFile, video_id: str) -> "VideoStream":
     from av.stream import Discard  # noqa: PLC0415
 
-    stream = container.streams.best("video")
+    stream: Any = container.streams.best("video")
     if stream is None:
         kinds = ", ".join(sorted({other.type for other in container.streams}))
         raise VideoUnreadableError(
@@ -101,13 +101,12 @@ def _video_stream(container: "InputContainer", path: VideoFile, video_id: str) -
         raise VideoUnreadableError(
             video_id, f"{path}: libav has no decoder for its video stream; convert it to H.264"
         )
-    video: Any = stream
     for other in container.streams:
-        if other.index != video.index:
+        if other.index != stream.index:
             other.discard = Discard.all
-    video.codec_context.thread_count = 1
-    video.codec_context.thread_type = "NONE"
-    return video  # type: ignore[no-any-return]
+    stream.codec_context.thread_count = 1
+    stream.codec_context.thread_type = "NONE"
+    return stream  # type: ignore[no-any-return]
 
 
 def diagnose(path: Path) -> str | None:

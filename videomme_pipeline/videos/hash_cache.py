@@ -48,10 +48,11 @@ class HashCache:
         self._execute("delete from hashes")
         self._known = {}
 
-    def load(self) -> None:
+    def load(self) -> dict[str, tuple[int, str, str, str]]:
         """Read all hashes again, because other processes may have added some."""
         rows = self._execute("select path, bytes, version, hash, checksum from hashes")
         self._known = {path: (size, *others) for path, size, *others in rows}
+        return self._known
 
     def knows(self, path: MediaFile) -> bool:
         """True if the file was hashed before, in any state."""
@@ -71,10 +72,7 @@ class HashCache:
         self._loaded()[row[0]] = stored[1:]
 
     def _loaded(self) -> dict[str, tuple[int, str, str, str]]:
-        if self._known is None:
-            self.load()
-        assert self._known is not None
-        return self._known
+        return self.load() if self._known is None else self._known
 
     def _execute(self, sql: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
         """The rows of a statement. A damaged file is replaced by an empty one first."""

@@ -52,7 +52,6 @@ def check_data(open_source: Callable[[], Source]) -> list[Finding]:
 
 
 def _data_findings(source: Source) -> Iterator[Finding]:
-    """Yield the findings about the annotations, and about the files of the videos in them."""
     try:
         annotated = source.stored_questions()
         if annotated is None:
@@ -184,7 +183,6 @@ def _duplicates(
 def _names(
     unused: _Unused, videos: Sequence[VideoReference], is_listed: Callable[[str], bool]
 ) -> str:
-    """The names of the first listed files of `videos` that are not read."""
     names = [
         path.name
         for video in videos

@@ -6,7 +6,6 @@ needed.
 
 import io
 import wave
-from collections.abc import Iterator
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from itertools import chain
@@ -58,25 +57,19 @@ def decode_sound(task: tuple[Path, str]) -> bytes:
     Raises:
         VideoUnreadableError: if the file has no sound, or it does not decode.
     """
-    file = io.BytesIO()
-    samples = b"".join(_samples(*task))
-    with wave.open(file, "wb") as sound:
-        sound.setparams((1, 2, SAMPLES_PER_SECOND, 0, "NONE", ""))
-        sound.writeframes(samples)
-    return file.getvalue()
-
-
-def _samples(path: Path, video_id: str) -> Iterator[bytes]:
-    """Samples of 16 bits, in parts."""
     import av  # noqa: PLC0415
 
+    (path, video_id), file = task, io.BytesIO()
     try:
-        with av.open(str(path)) as container:
+        with av.open(str(path)) as container, wave.open(file, "wb") as sound:
+            sound.setparams((1, 2, SAMPLES_PER_SECOND, 0, "NONE", ""))
             if not container.streams.audio:
                 raise VideoUnreadableError(video_id, f"{path}: the file has no sound")
             resampler = av.AudioResampler(format="s16", layout="mono", rate=SAMPLES_PER_SECOND)
             for frame in chain(container.decode(audio=0), (None,)):
-                yield from (part.to_ndarray().tobytes() for part in resampler.resample(frame))
+                for part in resampler.resample(frame):
+                    sound.writeframesraw(part.to_ndarray().tobytes())
     except av.FFmpegError as error:
         problem = f"its sound does not decode ({error.strerror}); get the file again"
         raise VideoUnreadableError(video_id, f"{path}: {problem}") from error
+    return file.getvalue()
