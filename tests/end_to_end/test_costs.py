@@ -127,7 +127,7 @@ def test_the_cost_is_estimated_before_a_run_and_the_estimate_is_right(
     assert materialization.asset_materialization is not None
     metadata = materialization.asset_materialization.metadata
     assert metadata["cost_dollars"].value
-    assert "latency p50 seconds" in str(metadata["evaluation"].value)
+    assert "latency_p50_seconds" in str(metadata["evaluation"].value)
 
 
 @pytest.mark.slow
