@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from tests.support.made_up_requests import question
-from videomme_pipeline.demo.embedded import provider as identity
+from videomme_pipeline.demo.embedded import identity
 from videomme_pipeline.errors import NotReadyError
 from videomme_pipeline.evaluation.evaluation import Evaluation
 from videomme_pipeline.evaluation.folder import read_configuration

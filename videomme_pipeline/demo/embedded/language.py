@@ -37,6 +37,11 @@ def score_options(task: ScoringTask) -> dict[str, float]:
     return _model(task.weights).score(task)
 
 
+@cache
+def _model(weights: Path) -> "LanguageModel":
+    return LanguageModel(weights)
+
+
 class LanguageModel:
     """SmolLM2-135M on one CPU thread, used only for the probability of the next token."""
 
@@ -113,6 +118,3 @@ class LanguageModel:
         )
         candidates = completion["choices"][0]["logprobs"]["content"][0]["top_logprobs"]
         return {candidate["id"]: candidate["logprob"] for candidate in candidates}
-
-
-_model = cache(LanguageModel)

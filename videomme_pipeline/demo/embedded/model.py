@@ -21,6 +21,13 @@ from pydantic import TypeAdapter
 from upath import UPath
 
 from videomme_pipeline.demo.embedded.evidence import choose_evidence, spoken_lines
+from videomme_pipeline.demo.embedded.identity import (
+    EMBEDDED_VERSION,
+    WEIGHTS_SHA256,
+    children_at_once,
+    embedded_identity,
+    ocr_version,
+)
 from videomme_pipeline.demo.embedded.language import ScoringTask, score_options
 from videomme_pipeline.demo.embedded.pictures import (
     MAX_PICTURES,
@@ -28,13 +35,6 @@ from videomme_pipeline.demo.embedded.pictures import (
     PictureFacts,
     distinct,
     read_pictures,
-)
-from videomme_pipeline.demo.embedded.provider import (
-    EMBEDDED_VERSION,
-    WEIGHTS_SHA256,
-    children_at_once,
-    embedded_identity,
-    ocr_version,
 )
 from videomme_pipeline.demo.package_files import PackageFile, fetch
 from videomme_pipeline.fingerprint import fingerprint

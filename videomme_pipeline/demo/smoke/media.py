@@ -147,6 +147,7 @@ def _place_copy(source: Path, target: Path) -> None:
 
 
 def _warn_if_replaced(video: Path) -> None:
+    """Log that a file with another content is about to be restored."""
     if video.exists():
         _log.warning("%s: not the video of this version of the smoke benchmark; restored", video)
 
