@@ -1,6 +1,7 @@
 """Runs that the UI launches: they can be terminated, and work beside runs of the command line."""
 
 import signal
+from contextlib import suppress
 from pathlib import Path
 
 import dagster as dg
@@ -68,15 +69,31 @@ def code_server(ui: psutil.Process, words: list[str]) -> psutil.Process:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("words", [["api", "grpc"], ["code-server", "start"]], ids=" ".join)
-def test_the_ui_ends_with_one_sentence_if_its_code_server_was_killed(
-    tmp_path: Path, words: list[str]
-) -> None:
+def test_the_ui_ends_with_one_sentence_if_its_code_server_was_killed(tmp_path: Path) -> None:
     with ModelServer() as server:
         write_served_project(tmp_path, server)
     with running_ui(tmp_path) as ui:
         dagster_dev = psutil.Process(ui.process.pid).children()[0]
-        code_server(psutil.Process(ui.process.pid), words).send_signal(signal.SIGKILL)
+        code_server(psutil.Process(ui.process.pid), ["api", "grpc"]).send_signal(signal.SIGKILL)
         assert ui.process.wait(timeout=300) == 1
         assert "the code server of the UI has ended" in (tmp_path / "ui.log").read_text("utf-8")
         assert members_of(dagster_dev.pid) == ()
+
+
+@pytest.mark.slow
+def test_the_ui_goes_on_if_dagster_starts_its_code_server_again(tmp_path: Path) -> None:
+    with ModelServer() as server:
+        write_served_project(tmp_path, server)
+    with running_ui(tmp_path) as ui:
+        process = psutil.Process(ui.process.pid)
+        first = code_server(process, ["code-server", "start"])
+        first.kill()
+        wait_until(lambda: any(_serves_beside(p, first) for p in process.children(recursive=True)))
+        assert ui.process.poll() is None
+
+
+def _serves_beside(process: psutil.Process, first: psutil.Process) -> bool:
+    """Whether the process is a code server that ``first`` did not start."""
+    with suppress(psutil.NoSuchProcess):  # a zombie, too
+        return process.cmdline()[3:5] == ["api", "grpc"] and process.ppid() != first.pid
+    return False
