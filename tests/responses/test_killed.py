@@ -3,6 +3,7 @@
 import json
 import random
 import re
+import signal
 import sqlite3
 import subprocess
 import sys
@@ -162,11 +163,13 @@ def test_after_a_kill_a_program_is_asked_only_what_was_in_flight(
                 psutil.Process(int(asked[-1].split()[0])).kill()
             repeats_allowed += 4
             continue
+        process.send_signal(signal.SIGSTOP)  # it starts no further program
+        programs = []
+        with suppress(psutil.NoSuchProcess):  # it has ended
+            programs = psutil.Process(process.pid).children(recursive=True)
         process.kill()
         output, _ = process.communicate()
-        pids = {int(line.split()[0]) for line in record.read_text().splitlines()}
-        while any(map(psutil.pid_exists, pids)):  # they end with the run
-            time.sleep(0.01)
+        psutil.wait_procs(programs)  # they end with the run
         acknowledged |= answers(output)
         stored = stored_questions(journal)
         assert acknowledged.keys() <= stored
