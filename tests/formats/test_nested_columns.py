@@ -157,14 +157,19 @@ USUAL = (
 """The files whose columns have usual names."""
 
 
+def written(structure: str, folder: Path, annotations: Path) -> tuple[Path, Path | None]:
+    """A file with `structure` in `folder`, and the annotations if the file needs them."""
+    content, _ = {**STRUCTURES, **WHOLE}[structure]
+    path = folder / "run.json"
+    path.write_text(json.dumps(content))
+    return path, annotations if structure in STRUCTURES else None
+
+
 @pytest.mark.parametrize("structure", USUAL)
 def test_columns_with_usual_names_need_no_option(
     structure: str, tmp_path: Path, annotations: Path
 ) -> None:
-    content, _ = {**STRUCTURES, **WHOLE}[structure]
-    path = tmp_path / "run.json"
-    path.write_text(json.dumps(content))
-    dataset = annotations if structure in STRUCTURES else None
+    path, dataset = written(structure, tmp_path, annotations)
     assert scored(path, [], dataset) == RIGHT
 
 
@@ -180,10 +185,7 @@ def test_a_column_that_is_read_under_another_name_is_named(tmp_path: Path) -> No
 def test_the_advice_for_a_nested_file_works(
     structure: str, tmp_path: Path, annotations: Path
 ) -> None:
-    content, _ = {**STRUCTURES, **WHOLE}[structure]
-    path = tmp_path / "run.json"
-    path.write_text(json.dumps(content))
-    dataset = annotations if structure in STRUCTURES else None
+    path, dataset = written(structure, tmp_path, annotations)
     with pytest.raises(ScoringError, match="would probably work: ") as failed:
         scored(path, [], dataset)
     words = shlex.split(str(failed.value).rpartition("work: ")[2])
