@@ -3,7 +3,7 @@
     python -m docs.screenshots DATA [--folder docs/img]
 
 Opens the page of a smoke benchmark in the data folder `DATA` in Chromium and saves one image per
-view. Content of Video-MME must not be published, so only the smoke benchmarks can be chosen.
+view. Content of Video-MME must not be published, so the folder may have smoke benchmarks only.
 """
 
 import argparse
@@ -52,20 +52,35 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("data", type=Path, help="the data folder")
     parser.add_argument("--folder", type=Path, default=Path("docs/img"))
-    parser.add_argument("--benchmark", choices=PUBLIC_BENCHMARKS, default="smoke")
     parser.add_argument("--question", default="001-1", help="the question to open")
     arguments = parser.parse_args()
-    path = shutil.which("chromium")
-    if path is None:
-        raise SystemExit("Chromium is needed (`apt-get install chromium`)")
+    path = chromium_path()
     arguments.folder.mkdir(parents=True, exist_ok=True)
-    page = running_page(Store.at(arguments.data), benchmark=arguments.benchmark)
-    with page as server, sync_playwright() as playwright:
+    store = Store.at(arguments.data)
+    if private := set(store.benchmarks()).difference(PUBLIC_BENCHMARKS):
+        raise SystemExit(f"Only smoke benchmarks may be shown, and not {', '.join(private)}")
+    with running_page(store) as server, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=FLAGS)
         for shot in SHOTS:
             address = shot.address.format(question=arguments.question)
             take(browser, f"{server.url}#{address}", shot, arguments.folder)
         browser.close()
+
+
+def chromium_path() -> str:
+    """The installed Chromium. Raises SystemExit if there is none."""
+    path = shutil.which("chromium")
+    if path is None:
+        raise SystemExit("Chromium is needed (`apt-get install chromium`)")
+    return path
+
+
+def project_parser(description: str | None) -> argparse.ArgumentParser:
+    """The options of a script that takes screenshots of a project of its own."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--media", type=Path, help="folder with smoke videos, to save drawing them")
+    parser.add_argument("--folder", type=Path, default=Path("docs/img"))
+    return parser
 
 
 def take(browser: Browser, url: str, shot: Shot, folder: Path) -> None:

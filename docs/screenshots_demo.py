@@ -7,7 +7,6 @@ Writes the demo into a temporary folder (with the videos of `--media`, or drawin
 with two videos.
 """
 
-import argparse
 import os
 import shutil
 import subprocess
@@ -18,6 +17,7 @@ from pathlib import Path
 import dagster as dg
 from playwright.sync_api import Locator, Page, ViewportSize, expect, sync_playwright
 
+from docs.screenshots import chromium_path, project_parser
 from tests.support.browser import CHROMIUM_FLAGS
 from tests.support.commands import VIDEOMME, environment_of, runs_of
 from tests.support.dagster_ui import running_ui, wait_until
@@ -113,13 +113,7 @@ def three_uses(visitor: Visitor, url: str, root: Path) -> None:
 
 def main() -> None:
     """Write the demo and take the screenshots."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--media", type=Path, help="folder with smoke videos, to save drawing them")
-    parser.add_argument("--folder", type=Path, default=Path("docs/img"))
-    arguments = parser.parse_args()
-    chromium = shutil.which("chromium")
-    if chromium is None:
-        raise SystemExit("Chromium is needed (`apt-get install chromium`)")
+    arguments, chromium = project_parser(__doc__).parse_args(), chromium_path()
     with tempfile.TemporaryDirectory() as scratch, sync_playwright() as playwright:
         root = Path(scratch)
         write_project(root, root / "configuration", demo=True)

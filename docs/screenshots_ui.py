@@ -10,7 +10,6 @@ script adds a sampling to samplings.yaml, reloads the definitions and backfills 
 the results page is taken from the same project. Only the smoke benchmark is shown.
 """
 
-import argparse
 import os
 import random
 import shutil
@@ -28,7 +27,7 @@ import yaml
 from playwright.sync_api import Error as PlaywrightError
 from playwright.sync_api import Page, ViewportSize, expect, sync_playwright
 
-from docs.screenshots import FLAGS, HISTORY, take
+from docs.screenshots import FLAGS, HISTORY, chromium_path, project_parser, take
 from tests.support.model_server import ModelServer
 from tests.support.page_server import running_page
 from tests.support.ports import free_port
@@ -246,13 +245,7 @@ def change_a_video(root: Path) -> None:
 
 def main() -> None:
     """Create the project, run it and save the screenshots."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--media", type=Path, help="folder with smoke videos, to save drawing them")
-    parser.add_argument("--folder", type=Path, default=Path("docs/img"))
-    arguments = parser.parse_args()
-    chromium = shutil.which("chromium")
-    if chromium is None:
-        raise SystemExit("Chromium is needed (`apt-get install chromium`)")
+    arguments, chromium = project_parser(__doc__).parse_args(), chromium_path()
     arguments.folder.mkdir(parents=True, exist_ok=True)
     model = Model()
     with tempfile.TemporaryDirectory() as scratch, ModelServer(answer=model) as server:
@@ -271,7 +264,7 @@ def main() -> None:
             page = browser.new_page(viewport=WINDOW)
             wait_until_up(page, url)
             take_screenshots(page, url, root, arguments.folder, model)
-            with running_page(Store.at(root / "data"), benchmark="smoke") as report:
+            with running_page(Store.at(root / "data")) as report:
                 address = f"{report.url}#{HISTORY.address}"
                 take(browser, address, HISTORY, arguments.folder)
             browser.close()
