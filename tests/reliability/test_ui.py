@@ -93,7 +93,7 @@ def test_the_ui_goes_on_if_dagster_starts_its_code_server_again(tmp_path: Path) 
 
 
 def _serves_beside(process: psutil.Process, first: psutil.Process) -> bool:
-    """Whether the process is a code server that ``first`` did not start."""
+    """True if the process is a code server that `first` did not start."""
     with suppress(psutil.NoSuchProcess):  # a zombie, too
         return process.cmdline()[3:5] == ["api", "grpc"] and process.ppid() != first.pid
     return False
