@@ -19,6 +19,7 @@ from videomme_pipeline.models.endpoint.frame_tokens import (
     frame_times,
     frame_tokens,
     has_exact_rule,
+    has_rule,
 )
 from videomme_pipeline.models.endpoint.managed import Serve, ServeSpec
 from videomme_pipeline.models.endpoint.served import ServedModel, list_models, reported_identity
@@ -315,8 +316,7 @@ class EndpointSpec(ModelSpec):
         """The family or name of the model by which prompt tokens are counted."""
         of_weights = () if self.serve is None else self.serve.families
         names = filter(None, (self.family, *of_weights))
-        with_rule = (name for name in names if frame_tokens(name, (32, 32)) is not None)
-        return next(with_rule, self.served_name)
+        return next(filter(has_rule, names), self.served_name)
 
     def frame_tokens(
         self, size: tuple[int, int], frames: int = 1, picture: PictureSpec | None = None
