@@ -68,6 +68,14 @@ class Configuration:
         """The evaluations that have a file. Evaluations of checkpoints have none."""
         return {name: e for name, e in self.evaluations.items() if name not in self.checkpoints}
 
+    def benchmark_of(self, name: str) -> str | None:
+        """The benchmark that the file of an evaluation names; None if it names no known one."""
+        try:
+            named = str(read_yaml(self.folder / "evaluations" / f"{name}.yaml").get("benchmark"))
+        except ConfigurationError:
+            return None
+        return named if named in self.benchmarks else None
+
     def evaluations_of(self, benchmark: str) -> list[Evaluation]:
         """The evaluations of one benchmark, sorted by name."""
         return [e for e in self.evaluations.values() if e.benchmark == benchmark]

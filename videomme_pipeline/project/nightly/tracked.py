@@ -93,10 +93,19 @@ def read_nightly(configuration: Configuration) -> NightlySpec:
     return spec
 
 
-def refused_files(configuration: Configuration) -> list[str]:
-    """The messages about models, evaluation files and the `nightly.yaml` that cannot be used."""
-    refused = configuration.catalog.problems, configuration.problems
-    problems = [str(problem) for errors in refused for problem in errors.values()]
+def refused_files(configuration: Configuration, benchmark: str | None = None) -> list[str]:
+    """The messages about models, evaluation files and the `nightly.yaml` that cannot be used.
+
+    With `benchmark`, files of evaluations of other benchmarks are left out.
+    """
+    problems = [
+        *map(str, configuration.catalog.problems.values()),
+        *(
+            str(problem)
+            for name, problem in configuration.problems.items()
+            if benchmark is None or configuration.benchmark_of(name) in (None, benchmark)
+        ),
+    ]
     try:
         read_nightly(configuration)
     except ConfigurationError as error:
