@@ -70,11 +70,7 @@ class Assessment:
 
 
 def write_findings(store: Store, benchmark: str, assessment: Assessment, fingerprint: str) -> None:
-    """Store the findings of a nightly run under the fingerprint of its scores.
-
-    Raises:
-        StorageError: if the file cannot be written.
-    """
+    """Store the findings of a nightly run under the fingerprint of its scores, or StorageError."""
     path = store.findings(benchmark, assessment.evaluation, assessment.date)
     write_rows(path, assessment.findings, NightlyFinding, fingerprint=fingerprint)
 
@@ -93,10 +89,8 @@ def assess(
     """The assessment of the last of `observations`. The first `references` runs are references.
 
     All runs are compared with each other. "The reference" in a comparison is the first run.
-    `tracked` is the number of evaluations that share the budget of false alarms.
-
-    Raises:
-        ScoringError: if there is no reference with rows, or no nightly run.
+    `tracked` is the number of evaluations that share the budget of false alarms. ScoringError if
+    there is no reference with rows, or no nightly run.
     """
     if len(observations) < 2:
         raise ScoringError("a nightly run needs a reference before it; run the evaluation first")

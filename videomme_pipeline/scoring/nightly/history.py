@@ -85,8 +85,7 @@ class History:
 def history_of(runs: Sequence[Sequence[ScoredQuestion]]) -> History:
     """The history of one evaluation from the rows of its reference and of each nightly run.
 
-    Raises:
-        ScoringError: if the reference has no rows.
+    ScoringError if the reference has no rows.
     """
     if not runs or not runs[0]:
         raise ScoringError(
