@@ -11,9 +11,8 @@ from statistics import fmean
 from videomme_pipeline.errors import ScoringError, listed
 from videomme_pipeline.rows import JsonMapping
 from videomme_pipeline.scoring.nightly.alarm import AlarmState, Mask, RunCounts, watch
-from videomme_pipeline.scoring.nightly.history import History, history_of
+from videomme_pipeline.scoring.nightly.history import History, Observation, history_of
 from videomme_pipeline.scoring.nightly.marginals import worse_marginals
-from videomme_pipeline.scoring.nightly.observation import Observation
 from videomme_pipeline.scoring.nightly.policy import (
     BUDGET_SHARES,
     RULE_VERSION,

@@ -19,6 +19,14 @@ _LETTER_NAMES = list(Letter)
 _LETTERS = 1 + len(_LETTER_NAMES)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observation:
+    """All rows of one run: the reference or a nightly run."""
+
+    name: str
+    rows: Sequence[ScoredQuestion]
+
+
 @dataclass(frozen=True, slots=True)
 class History:
     """All runs of one evaluation. The arrays have one row per run, the reference first.
