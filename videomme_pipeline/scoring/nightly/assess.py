@@ -91,10 +91,8 @@ def assess(
     `tracked` is the number of evaluations that share the budget of false alarms. ScoringError if
     there is no reference with rows, or no nightly run.
     """
-    if len(observations) < 2:
-        raise ScoringError("a nightly run needs a reference before it; run the evaluation first")
-    reference, previous, current = observations[0], observations[-2], observations[-1]
     history = history_of([observation.rows for observation in observations])
+    reference, previous, current = observations[0], observations[-2], observations[-1]
     against_reference = _compared(current, reference)
     budgets = runs_per_false_alarm(spec, history, tracked)
     dates = [observation.name for observation in observations]

@@ -93,9 +93,9 @@ class History:
 def history_of(runs: Sequence[Sequence[ScoredQuestion]]) -> History:
     """The history of one evaluation from the rows of its reference and of each nightly run.
 
-    ScoringError if the reference has no rows.
+    ScoringError if there is no reference with rows, or no nightly run.
     """
-    if not runs or not runs[0]:
+    if len(runs) < 2 or not runs[0]:
         raise ScoringError(
             "a nightly run needs a reference to be compared with; run the evaluation first"
         )
