@@ -24,8 +24,7 @@ from videomme_pipeline.frames.sampling_names import configured_sampling
 from videomme_pipeline.models.catalog import Catalog
 from videomme_pipeline.rows import arrow_schema
 from videomme_pipeline.scoring.checkpoint import Checkpoint, CheckpointOutcome
-from videomme_pipeline.scoring.nightly.observation import ObservedQuestion
-from videomme_pipeline.scoring.scored_question import ScoredQuestion
+from videomme_pipeline.scoring.scored_question import ObservedQuestion, ScoredQuestion
 
 OWN_BENCHMARKS = "benchmarks"
 """Folder of the files that declare the user's own benchmarks, inside the configuration folder."""

@@ -14,7 +14,7 @@ from videomme_pipeline.assets.definitions import build_definitions
 from videomme_pipeline.assets.stages.nightly import NIGHTLY_JOB, RECENT, assess_age
 from videomme_pipeline.project.nightly.tracked import nightly_date, tracked_evaluations
 from videomme_pipeline.project.project import Project, open_project
-from videomme_pipeline.scoring.nightly.observation import ObservedQuestion
+from videomme_pipeline.scoring.scored_question import ObservedQuestion
 from videomme_pipeline.storage.names import part_id
 from videomme_pipeline.storage.tables import write_rows
 

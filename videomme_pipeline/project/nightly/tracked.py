@@ -36,9 +36,9 @@ from videomme_pipeline.project.state.benchmark import BenchmarkState
 from videomme_pipeline.responses.requests import VideoRequests
 from videomme_pipeline.responses.response import Response
 from videomme_pipeline.scoring.nightly.assess import Assessment, assess
-from videomme_pipeline.scoring.nightly.observation import Observation, ObservedQuestion
+from videomme_pipeline.scoring.nightly.history import Observation
 from videomme_pipeline.scoring.nightly.policy import AlarmSpec
-from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
+from videomme_pipeline.scoring.scored_question import ObservedQuestion, Outcome, ScoredQuestion
 from videomme_pipeline.storage.names import is_part, part_id, record_name, record_of
 from videomme_pipeline.storage.results import Results
 from videomme_pipeline.storage.tables import read_rows, write_rows
