@@ -50,11 +50,7 @@ _NUMBERS = (
     *("difference", "p_value", "questions"),
 )
 """Columns of the view `accuracy_by_checkpoint` that the UI shows."""
-_ENDED = (
-    dg.DagsterRunStatus.SUCCESS,
-    dg.DagsterRunStatus.FAILURE,
-    dg.DagsterRunStatus.CANCELED,
-)
+_ENDED = (dg.DagsterRunStatus.SUCCESS, dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED)
 
 
 def checkpoints_key(project: Project) -> dg.AssetKey:
@@ -219,9 +215,8 @@ def run_checkpoint(project: Project, instance: dg.DagsterInstance, key: str) -> 
 def _with_checkpoint(project: Project, key: str) -> Project:
     """The project in which a checkpoint is recorded, if it is finished.
 
-    Raises:
-        ConfigurationError: if `checkpoints.yaml` has no entry for the training run.
-        NotReadyError: if the checkpoint is not finished, or there is none.
+    Raises ConfigurationError if `checkpoints.yaml` has no entry for the training run, and
+    NotReadyError if the checkpoint is not finished, or there is none.
     """
 
     def is_recorded() -> bool:

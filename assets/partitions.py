@@ -46,7 +46,7 @@ def parents_of(stage: BenchmarkStage, upstream_stage: BenchmarkStage) -> dg.Part
             parents.value: dg.DimensionPartitionMapping(
                 children.value, dg.StaticPartitionMapping(dict(children_of))
             ),
-        },
+        }
     )
 
 

@@ -31,11 +31,7 @@ StepContext = dg.OpExecutionContext | dg.AssetExecutionContext
 
 @contextmanager
 def within_step(
-    project: Project,
-    context: StepContext,
-    *,
-    needs_machine: bool,
-    max_dollars: float | None = None,
+    project: Project, context: StepContext, *, needs_machine: bool, max_dollars: float | None = None
 ) -> Iterator[None]:
     """Run the block as the work of one step of a run.
 

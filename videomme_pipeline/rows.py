@@ -194,10 +194,7 @@ def _typed_fields(row_class: type) -> tuple[tuple[Field[Any], Any], ...]:
 
 
 def _built(
-    row_class: type[Row],
-    names: Iterable[str],
-    read: Callable[[str, Any], list[Any]],
-    count: int,
+    row_class: type[Row], names: Iterable[str], read: Callable[[str, Any], list[Any]], count: int
 ) -> Iterator[Row]:
     """The rows of `row_class`. `read` returns the `count` values of a column by name and type."""
     values: dict[str, Iterable[Any]] = {}

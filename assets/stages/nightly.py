@@ -103,16 +103,12 @@ def nightly_asset(tracked: TrackedEvaluation) -> dg.AssetsDefinition:
         deps=[
             dg.AssetDep(key, partition_mapping=previous_run),
             dg.AssetDep(
-                scores,
-                partition_mapping=dg.SpecificPartitionsPartitionMapping([evaluation.name]),
+                scores, partition_mapping=dg.SpecificPartitionsPartitionMapping([evaluation.name])
             ),
         ],
         check_specs=[
             dg.AssetCheckSpec(
-                check.value,
-                asset=key,
-                description=_DESCRIPTIONS[check],
-                partitions_def=partitions,
+                check.value, asset=key, description=_DESCRIPTIONS[check], partitions_def=partitions
             )
             for check in checks
         ]
@@ -128,9 +124,7 @@ def nightly_asset(tracked: TrackedEvaluation) -> dg.AssetsDefinition:
             ),
         ],
     )
-    def nightly_run(
-        context: dg.AssetExecutionContext,
-    ) -> Iterator[dg.MaterializeResult[Any]]:
+    def nightly_run(context: dg.AssetExecutionContext) -> Iterator[dg.MaterializeResult[Any]]:
         tracked.benchmark.invalidate()
         date = context.partition_key
         reference = tracked.reference()  # raises an error before any request is sent

@@ -42,8 +42,7 @@ def init(
     name: Annotated[
         str | None,
         typer.Argument(
-            metavar="NAME",
-            help="New evaluation, or folder of a new benchmark. Default: a project.",
+            metavar="NAME", help="New evaluation, or folder of a new benchmark. Default: a project."
         ),
     ] = None,
     named_benchmark: Annotated[

@@ -51,8 +51,7 @@ class HubRepository:
     def files(self, paths: Iterable[str]) -> dict[str, RepoFile]:
         """Size and checksum of files by path, in one request. Missing paths are left out.
 
-        Raises:
-            DownloadError: if the repository cannot be read.
+        Raises DownloadError if the repository cannot be read.
         """
         with explained(str(self)):
             reported = HfApi(endpoint=self.endpoint).get_paths_info(
@@ -63,9 +62,8 @@ class HubRepository:
     def download(self, file: RepoFile, target: Path) -> None:
         """Download `file` to `target`, resuming an earlier attempt, and verify its checksum.
 
-        Raises:
-            DownloadError: if it cannot be fetched, or has another checksum than the hub reports.
-            StorageError: if `target` cannot be written.
+        Raises DownloadError if it cannot be fetched, or has another checksum than the hub reports,
+        and StorageError if `target` cannot be written.
         """
         partial = target.with_name(f".{target.name}.partial")
         with explained(f"{file.path} of {self}"):
@@ -136,9 +134,8 @@ _REASONS: dict[type[Exception], str] = {
 def explained(item: str) -> Iterator[None]:
     """Convert errors of `huggingface_hub`, the network and the disk.
 
-    Raises:
-        DownloadError: with `item`, the cause and the next step.
-        StorageError: if the disk is full or read-only.
+    Raises DownloadError with `item`, the cause and the next step, and StorageError if the disk is
+    full or read-only.
     """
     try:
         yield

@@ -122,8 +122,7 @@ class Release:
     def stored_in(self, folder: Path) -> Path:
         """Folder for repository files of this commit, inside the media folder `folder`.
 
-        Raises:
-            ConfigurationError: if no commit is named.
+        Raises ConfigurationError if no commit is named.
         """
         if self.revision is None:
             raise ConfigurationError(

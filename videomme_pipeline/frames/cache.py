@@ -320,12 +320,9 @@ def read_frames(
     """The stored frames of a video under the settings with that fingerprint.
 
     With `question_id`, they are the frames of that question in the order in which they are sent.
-
-    Raises:
-        FileNotFoundError: if none are stored.
-        DamagedFileError: if the file is damaged. The file is set aside, and the next run rebuilds
-            it.
-        ConfigurationError: if no frames are named for the question.
+    Raises FileNotFoundError if none are stored, ConfigurationError if no frames are named for the
+    question, and DamagedFileError for a damaged file, which is set aside for the next run to
+    rebuild.
     """
     path = store.frames(video_hash, settings_fingerprint)
     with setting_aside(path):

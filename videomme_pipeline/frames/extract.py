@@ -120,10 +120,8 @@ def extract(
 def extract_here(job: FrameJob, *, store: Store) -> FrameResult:
     """Extract the frames of one video in this process, even if they are cached.
 
-    The result of a video that cannot be used has an error.
-
-    Raises:
-        StorageError: if the data folder cannot be written.
+    The result of a video that cannot be used has an error. Raises StorageError if the data folder
+    cannot be written.
     """
     started = time.process_time()
     with ExitStack() as stack:
@@ -148,9 +146,8 @@ def extract_here(job: FrameJob, *, store: Store) -> FrameResult:
 def packet_index(store: Store, job: FrameJob) -> PacketIndex:
     """The packet index of the job's video or clip. The index of the whole file is stored.
 
-    Raises:
-        VideoUnreadableError: if the file has no video stream that can be opened, or the clip is
-            outside of the video.
+    Raises VideoUnreadableError if the file has no video stream that can be opened, or the clip is
+    outside of the video.
     """
     path = store.packets(job.video_hash)
     index = PacketIndex.load(path)
@@ -339,10 +336,8 @@ def show_frames(
     """Write the contact sheet of `video` under `sampling` to `output` (.jpg, .png …).
 
     With a `question`, its clip is shown, and its duration selects the frame count. The frames are
-    read from the cache or stored there, as in an evaluation.
-
-    Raises:
-        VideoError: if there is no such video, or it cannot be used.
+    read from the cache or stored there, as in an evaluation. Raises VideoError if there is no such
+    video, or it cannot be used.
     """
     with HashCache(store.hashes) as hashes:
         content = video_hash(video, video.stem, hashes)

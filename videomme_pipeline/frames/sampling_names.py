@@ -55,8 +55,7 @@ class _UnknownNameError(Exception):
 def configured_sampling(value: str | Mapping[str, Any], configuration: Path) -> Sampling:
     """The sampling `value`. If it has a file, its entries are read from the configuration folder.
 
-    Raises:
-        ConfigurationError: if there is no such sampling or file, or the file has no usable entry.
+    Raises ConfigurationError if there is no such sampling or file, or the file has no usable entry.
     """
     sampling = parse_sampling(value)
     if not isinstance(sampling, FromFile):

@@ -22,9 +22,7 @@ from videomme_pipeline.storage.tables import read_rows
 
 
 def history(
-    store: Store,
-    evaluations: Sequence[ScoredEvaluation],
-    nightly_runs: Sequence[Mapping[str, Any]],
+    store: Store, evaluations: Sequence[ScoredEvaluation], nightly_runs: Sequence[Mapping[str, Any]]
 ) -> list[Json]:
     """One entry per row of `nightly_runs` (from `accuracy_by_nightly_run`), oldest first.
 

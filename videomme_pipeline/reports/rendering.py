@@ -13,9 +13,8 @@ from videomme_pipeline.processes.children import Child, TaskLimits
 def render_svg(vega_lite: str) -> str:
     """A Vega-Lite chart as SVG, rendered without a browser.
 
-    Raises:
-        ChildFailedError: if the engine crashed or took too long.
-        MissingExtraError: if vl-convert is not installed.
+    Raises ChildFailedError if the engine crashed or took too long, and MissingExtraError without
+    vl-convert.
     """
     return _renderer().run(_render, vega_lite, TaskLimits(seconds=120))
 

@@ -143,9 +143,8 @@ class ShownBenchmark:
 def contact_sheet(store: Store, key: FramesKey) -> bytes:
     """A JPEG with the first `MAX_PICTURES` frames of a set, each in a cell of the same size.
 
-    Raises:
-        FileNotFoundError: if the frames are no longer stored.
-        DamagedFileError: if the file of the frames is damaged. The file is set aside.
+    Raises FileNotFoundError if the frames are no longer stored, and DamagedFileError if the file of
+    the frames is damaged. The file is set aside.
     """
     from PIL import Image, ImageOps  # noqa: PLC0415 - only a served page needs it
 

@@ -47,11 +47,9 @@ def open_video(
     """Open a video: the container and its best video stream, with all other streams discarded.
 
     The decoder runs in one thread. With `probes=False`, libav decodes nothing to find the
-    properties of a stream, which saves tens of milliseconds. An mp4 has them in its header.
-
-    Raises:
-        VideoUnreadableError: if the file is not a video that can be opened. The message has the
-            format of the file if it is known.
+    properties of a stream, which saves tens of milliseconds. An mp4 has them in its header. Raises
+    VideoUnreadableError if the file is not a video that can be opened. The message has the format
+    of the file if it is known.
     """
     import av  # noqa: PLC0415
 
@@ -112,8 +110,7 @@ def _video_stream(container: "InputContainer", path: VideoFile, video_id: str) -
 def diagnose(path: Path) -> str | None:
     """Reason why a file is not a usable video, by its first bytes and boxes, or None.
 
-    Raises:
-        OSError: if the file cannot be read.
+    Raises OSError if the file cannot be read.
     """
     size = stat_file(path).st_size
     if size == 0:

@@ -54,8 +54,7 @@ def read_moov(path: Path) -> PacketIndex | None:
 def top_boxes(path: Path) -> list[Box]:
     """The top-level boxes of an mp4 in file order, up to the first that is malformed.
 
-    Raises:
-        OSError: if it is not a file that can be read.
+    Raises OSError if it is not a file that can be read.
     """
     boxes: list[Box] = []
     size = stat_file(path).st_size

@@ -242,8 +242,7 @@ class PacketIndex:
 def clip_of(index: PacketIndex, clip: Clip | None, video_id: str, path: VideoFile) -> PacketIndex:
     """`index` cut to `clip`, or `index` itself if `clip` is None.
 
-    Raises:
-        VideoUnreadableError: if the clip is outside of the video.
+    Raises VideoUnreadableError if the clip is outside of the video.
     """
     clipped = index.within(clip)
     if clip is not None and not clipped.frame_count:

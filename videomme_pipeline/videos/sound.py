@@ -33,9 +33,8 @@ class Sound:
 def sound_of(store: Store, video_hash: str, path: Path, video_id: str) -> bytes:
     """The sound of the video with the content `video_hash`, from the store or from its file.
 
-    Raises:
-        VideoError: if the file has no sound, or it does not decode.
-        StorageError: if the data folder cannot be written.
+    Raises VideoError if the file has no sound, or it does not decode, and StorageError if the data
+    folder cannot be written.
     """
     stored = store.sound(video_hash, SOUND_VERSION)
     with suppress(FileNotFoundError), logging_damage(stored):
@@ -54,8 +53,7 @@ def sound_of(store: Store, video_hash: str, path: Path, video_id: str) -> bytes:
 def decode_sound(task: tuple[Path, str]) -> bytes:
     """The first sound track of a video, from its first sample. `task` is (path, video id).
 
-    Raises:
-        VideoUnreadableError: if the file has no sound, or it does not decode.
+    Raises VideoUnreadableError if the file has no sound, or it does not decode.
     """
     import av  # noqa: PLC0415
 

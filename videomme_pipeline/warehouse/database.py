@@ -45,9 +45,7 @@ def rebuild(store: Store) -> list[str]:
 
     A Parquet file is left out if it is unreadable. The new DuckDB file replaces the old one by a
     rename. A reader of the old one is not disturbed, and sees the new one when it opens it again.
-
-    Raises:
-        StorageError: if the file cannot be written.
+    Raises StorageError if the file cannot be written.
     """
     path = store.warehouse
     if path.is_dir():
@@ -128,9 +126,8 @@ def query(
 ) -> list[dict[str, Any]]:
     """Run a select statement, and return its rows by column name.
 
-    Raises:
-        ConfigurationError: if `sql` contains no statement.
-        duckdb.Error: if the statement fails.
+    Raises ConfigurationError if `sql` contains no statement, and duckdb.Error if the statement
+    fails.
     """
     if not duckdb.extract_statements(sql):
         raise ConfigurationError("the SQL query is empty; for example: select * from leaderboard")

@@ -85,9 +85,8 @@ class EmbeddedModel:
     async def respond(self, request: Request) -> Reply:
         """Return the best option's letter. `reasoning` lists the evidence and all scores.
 
-        Raises:
-            ResponseFailure: if OCR or llama.cpp crash, hang or fail.
-            DownloadError: if the weights are missing and cannot be fetched.
+        Raises ResponseFailure if OCR or llama.cpp crash, hang or fail, and DownloadError if the
+        weights are missing and cannot be fetched.
         """
         return await asyncio.to_thread(self._answer, request)
 

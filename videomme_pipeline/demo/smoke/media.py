@@ -46,11 +46,7 @@ def clips() -> tuple[RealClip, ...]:
 
 
 def is_drawn(video_id: str) -> bool:
-    """True if a video is drawn from a script, and False if it is a real clip.
-
-    Raises:
-        AnnotationError: if `video_id` is unknown.
-    """
+    """True if a video is drawn, not a real clip. Raises AnnotationError if it is unknown."""
     return isinstance(_source(video_id), Script)
 
 
@@ -58,11 +54,9 @@ def make_video(video_id: str, folder: Path) -> Path:
     """Draw or fetch a video to `folder` unless it is intact there, and return its path.
 
     Files have names as in the published benchmarks: `<youtube id>.mp4` and `.srt` for `smoke`, and
-    also `<video id>.mp4` (the same bytes) and `.jsonl` for a video of `smoke_v2`.
-
-    Raises:
-        DownloadError, ArchiveError: if a real clip cannot be fetched.
-        AnnotationError: if `video_id` is unknown.
+    also `<video id>.mp4` (the same bytes) and `.jsonl` for a video of `smoke_v2`. Raises
+    DownloadError or ArchiveError if a real clip cannot be fetched, and AnnotationError if
+    `video_id` is unknown.
     """
     folder.mkdir(parents=True, exist_ok=True)
     video = folder / f"{youtube_id(video_id)}.mp4"

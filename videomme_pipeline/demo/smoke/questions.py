@@ -26,8 +26,7 @@ PUBLISHED_AS: Mapping[str, str] = {"smoke": "videomme", "smoke_v2": "videomme_v2
 def questions(benchmark: str) -> tuple[Question, ...]:
     """The questions of `smoke` or `smoke_v2`, in the order of the videos.
 
-    Raises:
-        AnnotationError: if `benchmark` is another one.
+    Raises AnnotationError if `benchmark` is another one.
     """
     if benchmark not in SIZES:
         raise AnnotationError(f"{benchmark}: the smoke benchmarks are {' and '.join(SIZES)}")
