@@ -157,8 +157,7 @@ def checkpoint_sensor(project: Project) -> dg.SensorDefinition:
 def due_checkpoints(project: Project, instance: dg.DagsterInstance) -> list[tuple[Checkpoint, int]]:
     """The first pending checkpoint of each training run that no run works on.
 
-    The second values are the numbers of runs so far. A checkpoint whose process died too often is
-    recorded as not evaluated.
+    The second values count the runs so far. After too many dead ones, a checkpoint is given up.
     """
     due = []
     for rows in next_pending(project):

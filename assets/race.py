@@ -133,7 +133,6 @@ def _pair(project: Project, config: RaceConfig) -> Sequence[Evaluation]:
 
 
 def _check_pair(pair: Sequence[Evaluation]) -> None:
-    """Raise ConfigurationError if two evaluations cannot race."""
     baseline, candidate = pair
     names = f"{baseline.name} and {candidate.name}"
     for evaluation in pair:

@@ -3,8 +3,7 @@
 One row class is one table. Its Arrow schema derives from its annotations, so each column is
 declared once. Supported column types: str, int, float, bool, bytes, datetime, string enums,
 `X | None`, and `tuple[X, ...]` of these. A field whose type is itself a dataclass has one column
-per field of that dataclass, without a prefix. A field whose type is a `JsonMapping` has one column
-of JSON text.
+per field of that dataclass, without a prefix. A `JsonMapping` is one column of JSON text.
 """
 
 import ast

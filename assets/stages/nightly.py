@@ -253,7 +253,6 @@ def _newest_result(key: dg.AssetKey, tracked: TrackedEvaluation) -> dg.AssetChec
 def _metadata(
     rows: Sequence[ObservedQuestion], reference: Sequence[ScoredQuestion], assessment: Assessment
 ) -> dict[str, Any]:
-    """The numbers of a nightly run, which the UI plots over time."""
     outcomes = [row.outcome for row in rows]
     compared, previous = assessment.against_reference, assessment.against_previous_run
     failed = [

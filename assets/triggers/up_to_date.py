@@ -95,8 +95,6 @@ def up_to_date_sensor(
 
 
 class _Plans:
-    """The plan of all assets, by asset."""
-
     def __init__(self, project: Project) -> None:
         states = plan_project(project, list(project.configuration.files))
         self._launchpad, self._prefix = launchpad(project), project.runs.prefix

@@ -115,7 +115,6 @@ def _download(file: PackageFile, folder: Path) -> None:
 
 
 def _problem(file: PackageFile, log: str) -> str:
-    """The error message for the output of a pip that has failed."""
     if "DO NOT MATCH THE HASHES" in log:
         return (
             f"{file.distribution}: the package index serves another file, whose SHA-256 is not "

@@ -186,8 +186,7 @@ def extract(opened: OpenArchive, member: Member, folder: Path) -> Path:
     """Extract one member to `folder`, under its name without folders, and return the path.
 
     A file with the final name is complete: its size and, in a zip archive, its CRC are correct.
-    Raises ArchiveError if the member is damaged, or not the one in the directory, and OSError if it
-    cannot be read or written.
+    Raises ArchiveError if the member is damaged, or not the one in the directory, and OSError.
     """
     target = folder / member.file_name
     try:
@@ -247,7 +246,6 @@ def _problem(info: ZipInfo) -> str | None:
 
 
 def _problem_of_name(name: str) -> str | None:
-    """The reason not to extract a member with this name, or None if it is safe."""
     path = PurePosixPath(name)
     if path.is_absolute() or ".." in path.parts or "\\" in name or ":" in name:
         return "its name leads out of the folder"

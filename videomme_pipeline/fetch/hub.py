@@ -49,10 +49,7 @@ class HubRepository:
         return f"{self.repository} at {self.revision[:12]}"
 
     def files(self, paths: Iterable[str]) -> dict[str, RepoFile]:
-        """Size and checksum of files by path, in one request. Missing paths are left out.
-
-        Raises DownloadError if the repository cannot be read.
-        """
+        """Size and checksum of the files that exist, in one request. Raises DownloadError."""
         with explained(str(self)):
             reported = HfApi(endpoint=self.endpoint).get_paths_info(
                 self.repository, list(paths), revision=self.revision, repo_type="dataset"
@@ -134,8 +131,7 @@ _REASONS: dict[type[Exception], str] = {
 def explained(item: str) -> Iterator[None]:
     """Convert errors of `huggingface_hub`, the network and the disk.
 
-    Raises DownloadError with `item`, the cause and the next step, and StorageError if the disk is
-    full or read-only.
+    Raises DownloadError with `item`, cause and next step, or StorageError for the disk's errors.
     """
     try:
         yield

@@ -84,10 +84,7 @@ class Mirror:
         return [name for name in self.files_of(archive) if not (self.folder / name).is_file()]
 
     def open(self, archive: str, reported: Mapping[str, RepoFile]) -> BinaryFile:
-        """An archive. The files of the archive that are not on disk are read by ranges.
-
-        Raises DownloadError if a file is neither on disk nor in `reported`.
-        """
+        """An archive, whose files that are not on disk are read by ranges. Raises DownloadError."""
         parts = [self._open_file(name, reported) for name in self.files_of(archive)]
         return parts[0][0] if len(parts) == 1 else JoinedFile(parts)
 
@@ -152,7 +149,6 @@ class Mirror:
         return {archive: tuple(read_rows(kept[archive], Member)) for archive in readable}, problems
 
     def _directory(self, archive: str, reported: dict[str, RepoFile]) -> tuple[Member, ...] | str:
-        """The members of one archive, or the reason why they cannot be read."""
         absent = [name for name in self.files_of(archive) if name not in reported]
         if absent:
             return f"{absent[0]} is not in {self.hub}"

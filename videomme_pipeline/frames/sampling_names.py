@@ -1,7 +1,6 @@
 """Parser of sampling names: `uniform_n-16`, `fps_based-1-max-512.long_side-512.png`.
 
-A name is a strategy with its parameters, followed by the options that differ from the defaults,
-each after a dot.
+A name is a strategy with its parameters, and each option that is not the default after a dot.
 """
 
 import difflib

@@ -89,8 +89,7 @@ class LastRun:
     """The last nightly run of an evaluation, compared with the previous run.
 
     A first nightly run is compared with the scores of the evaluation; `before_date` is then None.
-    `assessment` is the summary of the nightly check of the score, or None if the run was never
-    assessed.
+    `assessment` is the summary of the nightly check of the score, or None before there is one.
     """
 
     evaluation: int

@@ -11,17 +11,12 @@ from videomme_pipeline.processes.children import Child, TaskLimits
 
 
 def render_svg(vega_lite: str) -> str:
-    """A Vega-Lite chart as SVG, rendered without a browser.
-
-    Raises ChildFailedError if the engine crashed or took too long, and MissingExtraError without
-    vl-convert.
-    """
+    """A Vega-Lite chart as SVG. Raises ChildFailedError or MissingExtraError."""
     return _renderer().run(_render, vega_lite, TaskLimits(seconds=120))
 
 
 @cache
 def _renderer() -> Child:
-    """The child of this process that keeps the engine loaded and ends with this process."""
     return Child()
 
 

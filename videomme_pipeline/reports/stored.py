@@ -32,8 +32,7 @@ _SAMPLING: TypeAdapter[Sampling] = TypeAdapter(Sampling)
 class ScoredEvaluation:
     """One evaluation with all scored questions, in the order of the benchmark.
 
-    `specification` has every setting that can change a score, by stage, as of the time the scores
-    were computed.
+    `specification` has every setting that can change a score, as of the time of the scoring.
     """
 
     name: str

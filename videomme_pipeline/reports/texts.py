@@ -72,7 +72,6 @@ def read_texts(benchmark: ShownBenchmark, *, is_short: bool) -> Json:
 
 
 def _answers(evaluation: ScoredEvaluation, *, is_short: bool) -> dict[str, list[Json]]:
-    """The answers to each question in the order of the repeats."""
     prompts = {
         row.question_id: row
         for row in read_files(evaluation.shown.files("prompts").values(), Prompt)

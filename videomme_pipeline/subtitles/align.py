@@ -134,10 +134,7 @@ def parse_alignment(text: str) -> Alignment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SampledFrames:
-    """The times and numbers of the frames that are sent, both ascending.
-
-    `fps` is the average frame rate of the video.
-    """
+    """The times and numbers of the sent frames, ascending. `fps` is the average of the video."""
 
     seconds: tuple[float, ...]
     indices: tuple[int, ...]
@@ -450,7 +447,6 @@ def _next_seconds(frames: SampledFrames) -> list[float]:
 
 
 def _segments(words: Sequence[Cue]) -> list[AlignedLine]:
-    """The words grouped into segments that are separated by pauses."""
     groups: list[list[Cue]] = []
     longest_gap = 0.0
     for word in words:

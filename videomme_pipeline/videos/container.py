@@ -108,10 +108,7 @@ def _video_stream(container: "InputContainer", path: VideoFile, video_id: str) -
 
 
 def diagnose(path: Path) -> str | None:
-    """Reason why a file is not a usable video, by its first bytes and boxes, or None.
-
-    Raises OSError if the file cannot be read.
-    """
+    """Why a file is not a usable video, by its first bytes and boxes, or None. Raises OSError."""
     size = stat_file(path).st_size
     if size == 0:
         return "the file is empty (0 bytes)"

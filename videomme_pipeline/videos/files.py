@@ -14,11 +14,7 @@ from videomme_pipeline.storage.objects import RemoteFile
 
 
 def stat_file(path: Path) -> os.stat_result:
-    """The status of a regular file.
-
-    Raises OSError if there is none, or if it is a folder, a pipe or a device. Reading these may
-    never end.
-    """
+    """The status of a regular file. Raises OSError for any other, whose reading may never end."""
     status = path.stat()
     if not stat.S_ISREG(status.st_mode):
         raise OSError(errno.EINVAL, "it is not a regular file", str(path))

@@ -66,9 +66,8 @@ def rebuild(store: Store) -> list[str]:
 def _build_file(path: Path, store: Store) -> list[str]:
     """Build a DuckDB file, and return the sentences of `rebuild`.
 
-    Closing a connection ignores errors of its last checkpoint, for example on a full disk, and
-    leaves the data in the write-ahead log. So the checkpoint is explicit, and the file is opened
-    again without that log.
+    Closing a connection ignores errors of its last checkpoint, as on a full disk, and leaves data
+    in the write-ahead log. So the checkpoint is explicit, and the file is opened without that log.
     """
     with duckdb.connect(path) as connection:
         left_out = build(connection, store)
@@ -124,11 +123,7 @@ def findings_of(store: Store, benchmark: str) -> list[CitationFinding]:
 def query(
     connection: duckdb.DuckDBPyConnection, sql: str, parameters: Sequence[object] = ()
 ) -> list[dict[str, Any]]:
-    """Run a select statement, and return its rows by column name.
-
-    Raises ConfigurationError if `sql` contains no statement, and duckdb.Error if the statement
-    fails.
-    """
+    """The rows of a statement by column name. Raises ConfigurationError or duckdb.Error."""
     if not duckdb.extract_statements(sql):
         raise ConfigurationError("the SQL query is empty; for example: select * from leaderboard")
     result = connection.execute(sql, list(parameters))

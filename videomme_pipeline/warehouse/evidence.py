@@ -60,7 +60,6 @@ def citation_findings(
 
 
 def _scored(connection: duckdb.DuckDBPyConnection) -> dict[str, list[str]]:
-    """The evaluations with scores by benchmark, sorted."""
     rows = connection.sql(
         "select benchmark, list(distinct evaluation order by evaluation) from scored_questions "
         "group by benchmark order by benchmark"

@@ -66,7 +66,6 @@ def choose_evidence(
 
 
 def _seen_throughout(facts: Sequence[PictureFacts]) -> tuple[str, ...]:
-    """The texts in more than half of the pictures, as one line."""
     seen = Counter(text for fact in facts for text in {item.text for item in fact.texts})
     title = [text for text, count in sorted(seen.items()) if 2 * count > len(facts)]
     return (f"The title is {', '.join(title)}.",) if title else ()

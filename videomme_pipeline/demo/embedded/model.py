@@ -116,7 +116,6 @@ class EmbeddedModel:
         )
 
     def _run(self, function: Callable[[Task], Value], tasks: Iterable[Task]) -> list[Value]:
-        """The values of `function` for `tasks`, in their order."""
         running = [self._submit(function, task, self._limits) for task in tasks]
         values: list[Value] = []
         for value, error in (future.result() for future in running):

@@ -55,8 +55,7 @@ def make_video(video_id: str, folder: Path) -> Path:
 
     Files have names as in the published benchmarks: `<youtube id>.mp4` and `.srt` for `smoke`, and
     also `<video id>.mp4` (the same bytes) and `.jsonl` for a video of `smoke_v2`. Raises
-    DownloadError or ArchiveError if a real clip cannot be fetched, and AnnotationError if
-    `video_id` is unknown.
+    DownloadError or ArchiveError without a real clip, and AnnotationError for an unknown video.
     """
     folder.mkdir(parents=True, exist_ok=True)
     video = folder / f"{youtube_id(video_id)}.mp4"
@@ -141,7 +140,6 @@ def _place_copy(source: Path, target: Path) -> None:
 
 
 def _warn_if_replaced(video: Path) -> None:
-    """Log that a file with another content is about to be restored."""
     if video.exists():
         _log.warning("%s: not the video of this version of the smoke benchmark; restored", video)
 

@@ -236,7 +236,6 @@ def _wait_of(progress: AskingProgress) -> str:
 def _has_unsettled(
     requests: Sequence[VideoRequests], spec: ModelSpec, journal: Journal, plan: RequestPlan
 ) -> bool:
-    """True if the journal has no answer to at least one of the questions."""
     for video in requests:
         planned = planned_requests(video, spec.identity, plan, needs_frames=spec.needs_frames)
         fingerprints = {request.fingerprint for request in planned}

@@ -177,7 +177,6 @@ def _texts(requests: Iterable[VideoRequests]) -> list[str]:
 
 @contextmanager
 def _journal(benchmark: BenchmarkState) -> Iterator[Journal | None]:
-    """The journal of the project, or None if it does not exist yet."""
     database = journal_of(benchmark.store)
     if not database.exists():
         yield None

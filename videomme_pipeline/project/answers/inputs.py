@@ -1,7 +1,6 @@
 """Stored inputs of an evaluation about one video: frames, subtitle lines, prompts and responses.
 
-Only up-to-date files are used. A file that was built with other settings or inputs counts as
-missing.
+Only up-to-date files are used. One that was built with other settings or inputs counts as missing.
 """
 
 from collections.abc import Callable, Sequence

@@ -51,7 +51,6 @@ def leased(
 def _claim_group(
     pending: Sequence[Job], jobs: Mapping[Job, Sequence[str]], journal: Journal, most: int
 ) -> list[Job]:
-    """Claim the first jobs that are free, at most `most` of them."""
     for start in range(0, len(pending), most):
         group = pending[start : start + most]
         names = [name for job in group for name in jobs[job]]
