@@ -1,7 +1,6 @@
 """`checkpoints`: the gate of each checkpoint of a training run, in a partition `RUN|STEP`.
 
-A checkpoint is an ordinary evaluation. So nothing that is stored is asked again, and a checkpoint
-whose run was killed continues where it ended.
+A checkpoint is an ordinary evaluation, so a killed run continues, and nothing is asked twice.
 """
 
 import json
@@ -214,8 +213,7 @@ def run_checkpoint(project: Project, instance: dg.DagsterInstance, key: str) -> 
 def _with_checkpoint(project: Project, key: str) -> Project:
     """The project in which a checkpoint is recorded, if it is finished.
 
-    Raises ConfigurationError if `checkpoints.yaml` has no entry for the training run, and
-    NotReadyError if the checkpoint is not finished, or there is none.
+    Raises ConfigurationError without an entry for the training run, or else NotReadyError.
     """
 
     def is_recorded() -> bool:

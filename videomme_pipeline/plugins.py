@@ -1,8 +1,7 @@
 """Parts that packages add by entry points: models, benchmarks, servers, workers and locks.
 
-A package names its part in one of these groups of its `pyproject.toml`. The companions of this
-package (`demo`, `serving`, `cluster`) do so too, and nothing else imports them. Errors name the
-package whose part cannot be used.
+A package names its part in one of these groups of its `pyproject.toml`, and so do the companions of
+this one (`demo`, `serving`, `cluster`). Errors name the package whose part cannot be used.
 """
 
 import sys

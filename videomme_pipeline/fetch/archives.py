@@ -120,10 +120,9 @@ def read_directory(
 ) -> tuple[Member, ...]:
     """List the files in an archive. Only its directory is read.
 
-    The whole archive is rejected if a member could be written outside the target folder, is not a
-    plain file or declares an absurd size. Folders, hidden files and the files that macOS adds are
-    left out. `keeps_folders` allows the same file name in several folders. Raises ArchiveError,
-    which names the member and the problem, if the archive is rejected.
+    The whole archive is rejected with an ArchiveError if a member could be written outside the
+    target folder, is not a plain file or declares an absurd size. Folders, hidden files and those
+    of macOS are left out. `keeps_folders` allows the same file name in several folders.
     """
     with open_archive(file, archive) as opened:
         try:

@@ -1,10 +1,9 @@
 """Fetch a published benchmark from the Hugging Face Hub: annotations, subtitles and videos.
 
 All files are of one commit. A file gets its final name only when it is complete and verified, so
-the next run repairs an interrupted one. Videos are in archives of gigabytes, whose directories
-(some kilobytes) are read by HTTP ranges and kept. If more than half of an archive is needed, it is
-downloaded whole and compared with its sha256. Otherwise only the needed members are read by ranges
-and compared with their CRC.
+the next run repairs an interrupted one. The directories of the archives of videos are read by HTTP
+ranges and kept. If more than half of an archive is needed, it is downloaded whole and compared with
+its sha256. Otherwise only members are read by ranges and compared with their CRC.
 """
 
 import shutil
@@ -40,8 +39,7 @@ WHOLE_ARCHIVE_SHARE = 0.5
 def fetch_files(release: Release, folder: Path, names: Sequence[str]) -> tuple[Path, ...]:
     """Paths of repository files, which are downloaded to `folder` unless they exist.
 
-    Raises DownloadError if one of them cannot be fetched or is not the pinned file, and
-    StorageError if `folder` cannot be written.
+    Raises DownloadError without the pinned files, and StorageError if `folder` cannot be written.
     """
     mirror = Mirror.of(release, folder)
     paths = tuple(mirror.folder / name for name in names)
@@ -57,8 +55,7 @@ def fetch_subtitles(
     """Unzip the subtitle files of `videos` to `release.subtitle_folder`.
 
     Return the problems by video id. A video without a file in the archive has no subtitles. Raises
-    DownloadError if the archive cannot be fetched or is not the pinned file, ArchiveError if the
-    archive is rejected, and StorageError if `folder` cannot be written.
+    DownloadError without the pinned archive, ArchiveError if it is rejected, and StorageError.
     """
     archive = release.hub.subtitles or ""
     problems: dict[str, str] = {}

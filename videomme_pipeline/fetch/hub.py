@@ -1,8 +1,7 @@
 """Verified files of a dataset repository on the Hugging Face Hub at one commit.
 
 `HF_ENDPOINT`, `HF_TOKEN` and `HF_HUB_OFFLINE` work as in `huggingface_hub`, which sends the
-requests. Its `hf_hub_download` restarts a file after its process was killed, and compares no
-checksums.
+requests. Its `hf_hub_download` restarts a file after a kill, and compares no checksums.
 """
 
 import errno

@@ -127,8 +127,7 @@ class Mirror:
     ) -> tuple[dict[str, tuple[Member, ...]], dict[str, str]]:
         """The members of each archive, and the problems of archives that cannot be read.
 
-        A directory (some kilobytes) is read from the hub by ranges the first time, and kept. Raises
-        DownloadError if the repository itself cannot be read.
+        Directories are read by ranges once, and kept. Raises DownloadError without the repository.
         """
         kept = {
             archive: UPath(self.folder / f"{archive.replace('/', '-')}.directory.parquet")

@@ -327,9 +327,8 @@ def show_frames(
 ) -> FrameSet:
     """Write the contact sheet of `video` under `sampling` to `output` (.jpg, .png …).
 
-    With a `question`, its clip is shown, and its duration selects the frame count. The frames are
-    read from the cache or stored there, as in an evaluation. Raises VideoError if there is no such
-    video, or it cannot be used.
+    A `question` determines clip and frame count. Frames are read from the cache or stored there, as
+    in an evaluation. Raises VideoError if the video cannot be used.
     """
     with HashCache(store.hashes) as hashes:
         content = video_hash(video, video.stem, hashes)

@@ -26,9 +26,8 @@ def history(
 ) -> list[Json]:
     """One entry per row of `nightly_runs` (from `accuracy_by_nightly_run`), oldest first.
 
-    `value` is the group score if there is one, else the accuracy, with failed questions counted
-    as wrong as in every other score. `findings` are the failed checks, or None if the nightly run
-    was never assessed.
+    `value` is the group score if there is one, else the accuracy, with failed questions counted as
+    wrong as in every score. `findings` are the failed checks, or None before an assessment.
     """
     indexes = {evaluation.name: index for index, evaluation in enumerate(evaluations)}
     return [

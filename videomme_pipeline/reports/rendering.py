@@ -1,7 +1,6 @@
 """Charts as SVG, rendered in a child process.
 
-The JavaScript engine of vl-convert aborts its process when it cannot reserve enough address space,
-for example under `ulimit -v`.
+The JavaScript engine of vl-convert aborts its process without enough address space.
 """
 
 from functools import cache

@@ -103,8 +103,7 @@ def _sweep_once(pid: int, parent: Path) -> None:  # noqa: ARG001 - a forked proc
 def _sweep(parent: Path) -> None:
     """Remove the scratch folders in `parent` that killed processes have left.
 
-    This machine cannot see whether a process of another machine has ended, so the folders of other
-    machines are removed after a month.
+    Those of other machines, whose processes cannot be seen, are removed after a month.
     """
     with suppress(OSError), os.scandir(parent) as entries:
         for entry in entries:

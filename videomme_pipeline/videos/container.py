@@ -48,8 +48,7 @@ def open_video(
 
     The decoder runs in one thread. With `probes=False`, libav decodes nothing to find the
     properties of a stream, which saves tens of milliseconds. An mp4 has them in its header. Raises
-    VideoUnreadableError if the file is not a video that can be opened. The message has the format
-    of the file if it is known.
+    VideoUnreadableError, which names the format if it is known, if the file cannot be opened.
     """
     import av  # noqa: PLC0415
 

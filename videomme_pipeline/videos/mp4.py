@@ -1,7 +1,6 @@
 """The boxes of an mp4 file: its sample tables, edit list and encryption mark, read with numpy.
 
-ISO/IEC 14496-12 defines the names and layouts of the boxes. This module does not use libav and
-decodes nothing.
+ISO/IEC 14496-12 defines their names and layouts. This module uses no libav and decodes nothing.
 """
 
 import struct

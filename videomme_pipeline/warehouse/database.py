@@ -43,9 +43,8 @@ _log = logging.getLogger(__name__)
 def rebuild(store: Store) -> list[str]:
     """Build the DuckDB file of `store`, and return a sentence for each file that was left out.
 
-    A Parquet file is left out if it is unreadable. The new DuckDB file replaces the old one by a
-    rename. A reader of the old one is not disturbed, and sees the new one when it opens it again.
-    Raises StorageError if the file cannot be written.
+    Unreadable files are left out. The new DuckDB file replaces the old one by a rename, so a reader
+    of the old one is not disturbed. Raises StorageError if the file cannot be written.
     """
     path = store.warehouse
     if path.is_dir():

@@ -29,9 +29,8 @@ def leased(
     """Yield all jobs in groups, each of which no other run is working on.
 
     The values of `jobs` are the names of their results. A group has some dozens of jobs, so that
-    several runs share them, or four times as many as this run has `tasks` at the same time. Jobs of
-    other runs follow as soon as those runs have done them or have ended, so their results may be
-    stored by then.
+    several runs share them, or four times as many as this run has `tasks` at once. Jobs of other
+    runs follow when those have ended or done them, so their results may be stored by then.
     """
     pending = dict(jobs)
     with Journal(database, flushes_every_commit=False) as journal, _renewing(journal):
