@@ -729,7 +729,7 @@ def test_the_file_opens_anywhere_without_the_data_folder(tmp_path: Path, store: 
     ran = subprocess.run(
         [sys.executable, "-c", script, moved], cwd="/", capture_output=True, text=True, check=True
     )
-    assert ran.stdout == "4\n"
+    assert ran.stdout.splitlines()[-1] == "4"  # after a bar of progress on a slow machine
 
 
 def test_tables_are_the_same_however_many_files_are_read_at_a_time(
