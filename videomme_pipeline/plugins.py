@@ -22,8 +22,7 @@ WORKERS = "videomme_pipeline.workers"
 SERVERS = "videomme_pipeline.servers"
 """Kinds of servers, by the `kind` in `serve` of a model. The value is a subclass of `ServeSpec`."""
 LOCKS = "videomme_pipeline.locks"
-"""Locks that several machines share, by the scheme of a database's URL. The value is a subclass of
-`Locks`."""
+"""Locks that several machines share, by the scheme of a database's URL: a subclass of `Locks`."""
 
 
 def installed(group: str) -> Mapping[str, EntryPoint]:

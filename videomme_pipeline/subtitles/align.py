@@ -19,8 +19,7 @@ from videomme_pipeline.frames.cache import Frame, ShownFrame
 from videomme_pipeline.subtitles.cues import Cue, CueFile, SrtParser
 
 ALIGN_VERSION = 2
-"""Part of the fingerprint of all aligned lines. Increase it when a change of a policy or of
-`cues` changes the lines."""
+"""Part of the fingerprint of all lines. Increase it when a policy or `cues` changes the lines."""
 
 DEFAULT_BEFORE_MS = 500
 """The benchmark contract's window: 500 ms before the frame's time."""

@@ -14,7 +14,6 @@ from functools import cached_property
 from itertools import chain
 from pathlib import Path
 from threading import Lock
-from typing import TypeVar
 
 from blake3 import blake3
 from pydantic import TypeAdapter
@@ -40,7 +39,7 @@ from videomme_pipeline.demo.package_files import PackageFile, fetch
 from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.frames.cache import Frame
 from videomme_pipeline.models.video_llm import FailureKind, Reply, Request, ResponseFailure
-from videomme_pipeline.processes.children import ChildFailedError, TaskLimits
+from videomme_pipeline.processes.children import ChildFailedError, Task, TaskLimits, Value
 from videomme_pipeline.processes.tasks import LocalWorkers, Submit
 from videomme_pipeline.storage.publish import publish
 
@@ -53,9 +52,6 @@ WEIGHTS = PackageFile(
 )
 
 _FACTS = TypeAdapter(tuple[PictureFacts, ...])
-
-Task = TypeVar("Task")
-Value = TypeVar("Value")
 
 
 class EmbeddedModel:

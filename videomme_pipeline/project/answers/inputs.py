@@ -20,13 +20,13 @@ from videomme_pipeline.project.state.partitions import VideoVariant
 from videomme_pipeline.project.state.versions import Versions
 from videomme_pipeline.prompts.render import Prompt, render
 from videomme_pipeline.responses.response import Response
+from videomme_pipeline.rows import Row
 from videomme_pipeline.storage.layout import Store
 from videomme_pipeline.storage.objects import RemoteFile
 from videomme_pipeline.storage.tables import read_rows
 from videomme_pipeline.subtitles.align import AlignedLine, SampledFrames
 from videomme_pipeline.videos.probe import video_hash
 
-Row = TypeVar("Row")
 Stored = TypeVar("Stored")
 
 
