@@ -151,7 +151,6 @@ def _asset(stage: AnyStage, result_keys: Sequence[dg.AssetKey]) -> dg.AssetsDefi
 
 
 def _deps(stage: AnyStage) -> list[dg.AssetDep]:
-    """The assets upstream of a stage, with the mappings to parent partitions."""
     if not isinstance(stage, BenchmarkStage):
         return [dg.AssetDep(key_in(stage.project, label)) for label in upstream_of(stage)]
     return [

@@ -102,16 +102,12 @@ def nightly_asset(tracked: TrackedEvaluation) -> dg.AssetsDefinition:
         deps=[
             dg.AssetDep(key, partition_mapping=previous_run),
             dg.AssetDep(
-                scores,
-                partition_mapping=dg.SpecificPartitionsPartitionMapping([evaluation.name]),
+                scores, partition_mapping=dg.SpecificPartitionsPartitionMapping([evaluation.name])
             ),
         ],
         check_specs=[
             dg.AssetCheckSpec(
-                check.value,
-                asset=key,
-                description=_DESCRIPTIONS[check],
-                partitions_def=partitions,
+                check.value, asset=key, description=_DESCRIPTIONS[check], partitions_def=partitions
             )
             for check in checks
         ]
@@ -127,9 +123,7 @@ def nightly_asset(tracked: TrackedEvaluation) -> dg.AssetsDefinition:
             ),
         ],
     )
-    def nightly_run(
-        context: dg.AssetExecutionContext,
-    ) -> Iterator[dg.MaterializeResult[Any]]:
+    def nightly_run(context: dg.AssetExecutionContext) -> Iterator[dg.MaterializeResult[Any]]:
         tracked.benchmark.invalidate()
         date = context.partition_key
         reference = tracked.reference()  # raises an error before any request is sent
@@ -258,7 +252,6 @@ def _newest_result(key: dg.AssetKey, tracked: TrackedEvaluation) -> dg.AssetChec
 def _metadata(
     rows: Sequence[ObservedQuestion], reference: Sequence[ScoredQuestion], assessment: Assessment
 ) -> dict[str, Any]:
-    """The numbers of a nightly run, which the UI plots over time."""
     outcomes = [row.outcome for row in rows]
     compared, previous = assessment.against_reference, assessment.against_previous_run
     failed = [

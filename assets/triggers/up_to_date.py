@@ -99,8 +99,6 @@ def up_to_date_sensor(
 
 
 class _Plans:
-    """The plan of all assets, by asset."""
-
     def __init__(self, project: Project) -> None:
         states = plan_project(project, _evaluations(project))
         self._project, self._prefix = project, project.runs.prefix

@@ -111,7 +111,6 @@ def facet_types() -> dict[str, type]:
 
 
 def _with_facets(rows: pa.Table, types: Mapping[str, type]) -> pa.Table:
-    """`rows` with a column for each facet that their column `facets` has."""
     encoded = rows[FACETS].combine_chunks().dictionary_encode()
     facets = [json.loads(str(text)) for text in encoded.dictionary.to_pylist()]
     for column in types.keys() & set().union(*facets):

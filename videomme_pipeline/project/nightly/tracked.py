@@ -240,7 +240,6 @@ class TrackedEvaluation:
         return Observation(name="reference" if pinned is None else pinned.isoformat(), rows=rows)
 
     def _reference_repeats(self) -> list[UPath]:
-        """The files of the repeats of the current reference."""
         pinned, evaluation = self.tracked.reference, self.evaluation
         names = self.benchmark.name, evaluation.name
         stored = {record_of(path): path for path in self.project.store.reference_files(*names)}
@@ -287,7 +286,6 @@ class TrackedEvaluation:
 
 
 def _is_missing(path: UPath) -> bool:
-    """True if there is no file at `path`, or the file lacks answers."""
     return is_part(path) or not path.exists()
 
 
