@@ -275,6 +275,7 @@ _DETERMINERS = ARTICLES | {"its", "his", "her", "their"}
 _ENDING = re.compile(r"(?<=\w\w)(?:ing|ed|e?s|e)$")
 _DOUBLED = re.compile(r"(\w)(?=\1$)")
 _IN_VALUE = re.compile(r"[\d})]\s?[-−+*/^±]\s?[\\${(]*$")
+_LABEL_BEFORE = re.compile(r"\b([A-N])[.):][ ]+(?:the |an? )?$", re.IGNORECASE)
 _AFTER_VALUE = re.compile(r"[°%]?(?:\s[a-zA-Z]+)?(?:\s(?:to|in|for|from)\b\D*)?[^\w√]*$")
 
 
@@ -287,7 +288,8 @@ def _occurrences(answer: str, texts: OptionTexts, start: int, end: int) -> list[
     return [
         own
         for own in stated
-        if not any(own.is_within(other) and not other.is_within(own) for other in stated)
+        if not _LABEL_BEFORE.search(answer, max(0, own.start - 9), own.start)
+        and not any(own.is_within(other) and not other.is_within(own) for other in stated)
     ]
 
 
