@@ -416,8 +416,8 @@ _LABEL = re.compile(
     r"[*_`\"')\]]{0,3}[ \t]?(?:[.):|=(]|(?<=[)\]])(?=[ \t]))"
     r"|(?:(?<=\n.)|(?<=- .))(?=[ \t][^\w\s]))"
 )
-_LAST_PARAGRAPH = re.compile(r"\n\s*\n[^\w\n]*[A-Na-n]\W*\Z")
-_FIRST_NUMBER = re.compile(r"(?:^|\n)[^\w\n]*1[.)][^\w\n]*$")
+_LAST_PARAGRAPH = re.compile(r"\n\s*\n[^\w\n]*\Z")
+_ITEM_NUMBER = re.compile(r"(?:^|\n)[^\w\n]*(\d+)[.)][^\w\n]*$")
 _UNFINISHED = re.compile(r"[^\n]*[.:][^\w\n]+\w[^.!?\n]*\Z(?<![.!?*\"')])")
 _OPENS_LIST = re.compile(r"\?[ ]A")
 _UNFINISHED_ITEM = re.compile(r"[^\n]\nA\W\W?[ ]*\w[^.!?\n]*(?<![.!?*\"')])")
@@ -433,9 +433,13 @@ def _list_items(text: str) -> dict[int, bool]:
     them. "A. No, B." is a correction, not a list. "1. A. … The man" is a list that was cut off.
     """
     labels = list(_LABEL.finditer(text))
-    if labels and _LAST_PARAGRAPH.search(text, max(0, labels[-1].start() - _MAX_NUMBER_CHARACTERS)):
-        labels.pop()
+    if labels and not any(map(str.isalnum, text[labels[-1].end() :])):
+        start = max(0, labels[-1].start() - _MAX_NUMBER_CHARACTERS)
+        if _LAST_PARAGRAPH.search(text, start, labels[-1].start()):
+            labels.pop()
     listed = _in_sequence(text, labels)
+    numbered = [i for i, label in enumerate(labels) if _item_number(text, label)]
+    listed.update(numbered[1:] and numbered)
     if listed:  # "Who wins? A. … B. …"
         listed.update(i for i, label in enumerate(labels) if _OPENS_LIST.match(text, label.start() - 2))
     if labels and _is_cut_off(text, labels[-1], follows_list=bool(listed)):
@@ -466,8 +470,13 @@ def _is_cut_off(text: str, label: re.Match[str], *, follows_list: bool) -> bool:
         return False
     if follows_list:
         return _UNFINISHED_ITEM.fullmatch(text, max(0, label.start() - 2)) is not None
-    before = text[max(0, label.start() - _MAX_NUMBER_CHARACTERS) : label.start()]
-    return bool(_FIRST_NUMBER.search(before) and _UNFINISHED.match(text, label.end()))
+    return _item_number(text, label) == "1" and _UNFINISHED.match(text, label.end()) is not None
+
+
+def _item_number(text: str, label: re.Match[str]) -> str | None:
+    start = max(0, label.start() - _MAX_NUMBER_CHARACTERS)
+    number = _ITEM_NUMBER.search(text, start, label.start())
+    return number and number[1]
 
 
 def _continues(text: str, label: re.Match[str], following: re.Match[str]) -> bool:
