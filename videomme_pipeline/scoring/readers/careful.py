@@ -441,7 +441,9 @@ def _list_items(text: str) -> dict[int, bool]:
     numbered = [i for i, label in enumerate(labels) if _item_number(text, label)]
     listed.update(numbered[1:] and numbered)
     if listed:  # "Who wins? A. … B. …"
-        listed.update(i for i, label in enumerate(labels) if _OPENS_LIST.match(text, label.start() - 2))
+        listed.update(
+            i for i, label in enumerate(labels) if _OPENS_LIST.match(text, label.start() - 2)
+        )
     if labels and _is_cut_off(text, labels[-1], follows_list=bool(listed)):
         listed.add(len(labels) - 1)
     ends = [*(label.start() for label in labels[1:]), len(text)]
@@ -482,7 +484,9 @@ def _item_number(text: str, label: re.Match[str]) -> str | None:
 def _continues(text: str, label: re.Match[str], following: re.Match[str]) -> bool:
     is_later = following[1].upper() > label[1].upper()
     is_turn = label[0].endswith(":") and text.count("\n", label.end(), following.start()) == 1
-    return (is_later or is_turn) and not PATTERNS["correction"].search(text, label.end(), following.start())
+    return (is_later or is_turn) and not PATTERNS["correction"].search(
+        text, label.end(), following.start()
+    )
 
 
 def _is_right(content: str) -> bool:
