@@ -45,8 +45,7 @@ class RunProcess(ProcessIdentity):
     def of(cls, run: dg.DagsterRun) -> "RunProcess | None":
         """The process recorded on a run, or None.
 
-        A re-executed run has a copy of the original run's tags, so the process of another run id is
-        ignored.
+        A re-executed run has a copy of the tags, so the process of another run id is ignored.
         """
         recorded = run.tags.get(PROCESS_TAG)
         process = cls.from_json(recorded) if recorded else None
@@ -127,8 +126,7 @@ def end_dead_runs(instance: dg.DagsterInstance, now: datetime) -> list[str]:
     """End the runs whose process died, and return the ids of these runs.
 
     After a kill or a power cut, Dagster would show a run as running forever, and count it against
-    the limit of concurrent runs. A run that the user asked to terminate becomes canceled. Any other
-    run becomes failed.
+    the limit of concurrent runs. Runs become failed, or canceled if the user asked for their end.
     """
     records = instance.get_run_records(dg.RunsFilter(statuses=_OPEN))
     dead = [record.dagster_run for record in records if _is_dead(record, now)]

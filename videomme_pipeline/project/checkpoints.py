@@ -124,7 +124,6 @@ class TrainingRun(Spec):
 
 
 def _matching(folder: UPath, pattern: str) -> list[UPath]:
-    """The paths in `folder` that match `pattern`, in alphabetical order."""
     try:
         with listing(folder):
             return sorted(folder.glob(pattern))

@@ -21,9 +21,7 @@ class HashCache:
     """Content hashes in one SQLite file, by the path and state of a file or an object.
 
     A change that preserves the state is detected only after `clear`. A damaged cache is replaced by
-    an empty one, and a damaged hash counts as missing.
-
-    Every method raises StorageError if the file cannot be read or written.
+    an empty one, and a damaged hash counts as missing. Every method can raise StorageError.
     """
 
     def __init__(self, path: Path) -> None:
