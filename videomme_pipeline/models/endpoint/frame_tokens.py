@@ -115,20 +115,21 @@ class _Slices(Spec):
     def tokens(self, width: int, height: int) -> int:
         most = min(ceil(width * height / self.slice_side**2), self.max_slices)
         if most == 1:
-            return self._of_one(width, height)
+            return self._tokens_of(width, height)
         numbers = range(max(most - 1, 2), min(most + 1, self.max_slices) + 1)
         grids = [(n // rows, rows) for n in numbers for rows in range(1, n + 1) if n % rows == 0]
         shape = log(width / height)
         columns, rows = min(grids, key=lambda grid: (abs(shape - log(grid[0] / grid[1])), -grid[1]))
-        one = self._of_one(max(round(width / columns), 1), max(round(height / rows), 1))
-        return self._of_one(width, height) + columns * rows * (one + 2) + rows - 1
+        sides = (max(round(width / columns), 1), max(round(height / rows), 1))
+        slices = columns * rows * (self._tokens_of(*sides) + 2) + rows - 1
+        return self._tokens_of(width, height) + slices
 
-    def _of_one(self, width: int, height: int) -> int:
+    def _tokens_of(self, width: int, height: int) -> int:
         if self.tokens_per_slice is not None:
             return self.tokens_per_slice
-        fitted = int(self.slice_side / sqrt(width / height))
-        sides = (int(fitted * width / height), fitted)
-        return max(round(sides[0] / 56), 1) * max(round(sides[1] / 56), 1)
+        fitted_height = int(self.slice_side / sqrt(width / height))
+        fitted_width = int(fitted_height * width / height)
+        return max(round(fitted_width / 56), 1) * max(round(fitted_height / 56), 1)
 
 
 class _Patches32(Spec):
