@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator
 
-from videomme_pipeline.configuration import nearest, read_spec
+from videomme_pipeline.configuration import nearest, parse_spec, read_yaml
 from videomme_pipeline.fingerprint import Spec
 from videomme_pipeline.frames.picture import Patches
 from videomme_pipeline.models.endpoint.endpoints import FramesAs
@@ -181,7 +181,7 @@ _OpenRule = _Sizes | _Tiles | _Fitted | _Padded | _Rows | _Slices
 _HostedRule = _Area | _Patches32 | _Squares512 | _Crops
 
 
-class _Family(Spec):
+class Family(Spec):
     """A family of models, in which all pictures follow one rule."""
 
     names: tuple[str, ...]
@@ -191,7 +191,7 @@ class _Family(Spec):
     marks: int = 2
     """Tokens for the start and the end of a picture or a video."""
     is_exact: bool = True
-    """False for a provider's approximation."""
+    """False for a provider, which can bill by other numbers than the published."""
     picture: _OpenRule | _HostedRule | None = None
     details: Mapping[str, _Tiles | _Patches32] = {}
     """Rules of pictures with another `image_detail` than `auto`."""
@@ -199,21 +199,27 @@ class _Family(Spec):
     """`_Sizes` are those of frames that are merged in pairs. With limits of a whole video
     (`per_video`), each pair has its time as text."""
 
+    @property
+    def video_strategy(self) -> str | None:
+        """The sampling by which the models' own processor takes frames, or None if unknown."""
+        if not isinstance(self.video, _Sizes):
+            return None
+        return "qwen3_vl" if self.video.per_video else "qwen2_vl"
 
-class _Rules(Spec):
-    families: tuple[_Family, ...]
 
-
-_RULES = read_spec(Path(__file__).with_name("frame_tokens.yaml"), _Rules)
-_FAMILIES = {name: f for f in _RULES.families for name in (*f.model_types, *f.names)}
+_FAMILIES = {
+    name: family
+    for rule in read_yaml(Path(__file__).with_name("frame_tokens.yaml"))["families"]
+    for family in [parse_spec(rule, Family, f"token rule {rule['names']}")]
+    for name in (*family.model_types, *family.names)
+}
 
 
 def _known(family: str) -> str:
-    if family not in _FAMILIES:
-        raise ValueError(
-            f"{family!r} is no family with a token rule, {nearest(family, tuple(_FAMILIES))}"
-        )
-    return family
+    if family in _FAMILIES:
+        return family
+    hint = nearest(family, tuple(_FAMILIES))
+    raise ValueError(f"{family!r} is no family with a token rule, {hint}")
 
 
 FamilyName = Annotated[str, AfterValidator(_known)]
@@ -234,7 +240,7 @@ def frame_tokens(  # noqa: PLR0913 - everything that a rule uses
     `model` is the name of the model or of its family. `limits` are those that a request sets for a
     video. Each of `frame_times` has `TIME_TOKENS`. None if the family has no published rule.
     """
-    family = _family_of(model)
+    family = family_of(model)
     if family is None:
         return None
     width, height = size
@@ -253,20 +259,10 @@ def frame_tokens(  # noqa: PLR0913 - everything that a rule uses
     return ceil(frames / 2) * tokens + family.marks
 
 
-def has_rule(model: str) -> bool:
-    """True for a model of a family with a token rule."""
-    return _family_of(model) is not None
-
-
-def has_exact_rule(model: str) -> bool:
-    """True for open models. Hosted models can be billed by other numbers than the published."""
-    family = _family_of(model)
-    return family is not None and family.is_exact
-
-
 def frame_times(model: str, seconds: Sequence[float]) -> list[str]:
     """The texts, if any, that an engine adds to pairs of frames shown at `seconds`."""
-    if video_strategy(model) != "qwen3_vl":
+    family = family_of(model)
+    if family is None or family.video_strategy != "qwen3_vl":
         return []
     pairs = zip(seconds[::2], [*seconds[1::2], *seconds[-1:]], strict=False)
     times = [f"<{(first + second) / 2:.1f} seconds>" for first, second in pairs]
@@ -295,15 +291,8 @@ def context_problem(
     )
 
 
-def video_strategy(model: str) -> str | None:
-    """The sampling by which a model's own processor takes frames of a video, or None if unknown."""
-    family = _family_of(model)
-    if family is None or not isinstance(family.video, _Sizes):
-        return None
-    return "qwen3_vl" if family.video.per_video else "qwen2_vl"
-
-
-def _family_of(model: str) -> _Family | None:
+def family_of(model: str) -> Family | None:
+    """The family of a model by its name, or None if it has no published rule."""
     name = model.lower().rsplit("/", 1)[-1]
     starts = (start for start in _FAMILIES if name.startswith(start))
     start = next((start for start in starts if not name.startswith(f"{start}.")), "")

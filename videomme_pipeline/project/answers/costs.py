@@ -46,17 +46,14 @@ def estimate_responses(
             name,
             model,
             evaluation.generation,
-            _pending_videos(benchmark, _Pending(evaluation, model), video_ids, journal),
+            _pending_videos(benchmark, _Pending(evaluation, model, journal), video_ids),
             questions=questions * evaluation.repeats,
             answers=journal.newest_answers(name) if journal else (),
         )
 
 
 def _pending_videos(
-    benchmark: BenchmarkState,
-    pending: "_Pending",
-    video_ids: Sequence[str],
-    journal: Journal | None,
+    benchmark: BenchmarkState, pending: "_Pending", video_ids: Sequence[str]
 ) -> Iterator[PendingVideo]:
     """Yield the requests about each video.
 
@@ -79,17 +76,19 @@ def _pending_videos(
         for video in asked:
             texts = [(prompt.system or "") + prompt.text for _, prompt in video.questions]
             requests = len(texts) * repeats
-            if journal is not None:
+            if pending.journal is not None:
                 planned = planned_requests(video, model.identity, plan)
-                requests -= len(journal.settled(item.fingerprint for item in planned))
+                requests -= len(pending.journal.settled(item.fingerprint for item in planned))
             yield pending.about(row, len(video.frame_digests), texts, requests)
 
 
 class _Pending:
     """The pending requests of `evaluation`, with the reason why `model` cannot answer them."""
 
-    def __init__(self, evaluation: Evaluation, model: EndpointSpec) -> None:
-        self.evaluation = evaluation
+    def __init__(
+        self, evaluation: Evaluation, model: EndpointSpec, journal: Journal | None
+    ) -> None:
+        self.evaluation, self.journal = evaluation, journal
         self._model, self._context_tokens = model, model.context_tokens()
 
     def about(
