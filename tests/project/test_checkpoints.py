@@ -17,7 +17,6 @@ from videomme_pipeline.errors import ConfigurationError
 from videomme_pipeline.models.endpoint.spec import EndpointSpec
 from videomme_pipeline.project.checkpoints import TrainingRun, read_training_runs
 from videomme_pipeline.project.project import Project
-from videomme_pipeline.project.upkeep.programs import named_programs
 from videomme_pipeline.scoring.checkpoint import read_checkpoints
 
 
@@ -48,7 +47,7 @@ def test_a_checkpoint_is_its_template_with_other_weights(
     assert evaluation.pairing != template.pairing
     assert evaluation.template == template.template
     assert project.configuration.checkpoints == {"short-tuned-20"}
-    assert named_programs(project) == ["models.yaml, mine: my-vllm"]
+    assert project.programs() == ["models.yaml, mine: my-vllm"]
     for chosen in ([], ["smoke"]):
         names = chosen_evaluations(project.configuration, [], chosen)
         assert sorted(names) == ["asked", "short"], "its folder may be deleted"

@@ -109,6 +109,24 @@ class Project:
         reporting = [m for m in models if isinstance(m, EndpointSpec) and m.reports_server]
         self.servers.observe(reporting, is_stored=is_stored)
 
+    def programs(self) -> list[str]:
+        """Each program with the file that names it, such as "models.yaml, my-model: vllm serve".
+
+        A run or the UI starts them with the rights of the user, and everybody who can write a
+        configuration file chooses them, so commands that start them name them.
+        """
+        evaluations = self.configuration.files.values()
+        judges = [e.judge.model for e in evaluations if e.judge is not None]
+        models = {model.name: model for model in (*(e.model for e in evaluations), *judges)}
+        named = [
+            f"models.yaml, {name}: {program}"
+            for name, model in sorted(models.items())
+            for program in model.programs
+        ]
+        if self.cluster is not None:
+            named += [f"cluster.yaml: {program}" for program in self.cluster.programs]
+        return named
+
     def planned(self) -> dict[str, Planned]:
         """The names that a run would build of each benchmark. Servers are not asked for that."""
         return {name: benchmark.planned() for name, benchmark in self.benchmarks.items()}
