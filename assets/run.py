@@ -12,12 +12,12 @@ from videomme_pipeline.assets.race import RACE_JOB
 from videomme_pipeline.assets.stages.nightly import (
     NIGHTLY_JOB,
     nightly_asset,
+    nightly_job,
     nightly_key,
     nightly_partitions,
 )
 from videomme_pipeline.assets.step import run_resources
 from videomme_pipeline.assets.triggers.jobs import QUIET, REFRESH_JOB, refresh_here
-from videomme_pipeline.assets.triggers.nightly import nightly_job
 from videomme_pipeline.errors import ConfigurationError, NotReadyError, listed
 from videomme_pipeline.project.checkpoints import CHECKPOINT_JOB
 from videomme_pipeline.project.nightly.tracked import NIGHTLY_FILE, tracked_evaluations

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import dagster as dg
 
 from videomme_pipeline.assets.dagster_internals.events import EventBatch
-from videomme_pipeline.assets.partitions import update_video_partitions
+from videomme_pipeline.assets.keys import update_video_partitions
 from videomme_pipeline.assets.reporter import ShownVersions, materialization
 from videomme_pipeline.assets.stages.checks import check_results
 from videomme_pipeline.project.state.partitions import Partition
