@@ -31,7 +31,7 @@ from videomme_pipeline.project.checkpoints import (
 from videomme_pipeline.project.nightly.alerts import Alert, send
 from videomme_pipeline.project.project import Project
 from videomme_pipeline.project.trackers import log_checkpoint
-from videomme_pipeline.scoring.checkpoint import (
+from videomme_pipeline.scoring.verdicts import (
     Checkpoint,
     CheckpointOutcome,
     read_checkpoints,

@@ -23,8 +23,8 @@ from videomme_pipeline.project.checkpoints import CHECKPOINT_JOB
 from videomme_pipeline.project.nightly.tracked import NIGHTLY_FILE, tracked_evaluations
 from videomme_pipeline.project.project import Project
 from videomme_pipeline.project.state.partitions import Partition
-from videomme_pipeline.scoring.checkpoint import read_checkpoints
 from videomme_pipeline.scoring.nightly.assess import Assessment
+from videomme_pipeline.scoring.verdicts import read_checkpoints
 from videomme_pipeline.stages.plan import Freshness, PartitionState, plan_project
 from videomme_pipeline.stages.refresh import RefreshResult, nothing_stale
 from videomme_pipeline.stages.stage import SharedStage

@@ -21,7 +21,7 @@ from tests.support.paths import ROOT
 from videomme_pipeline.assets.definitions import build_definitions
 from videomme_pipeline.project.project import open_project
 from videomme_pipeline.rows import arrow_schema, describe_columns
-from videomme_pipeline.scoring.checkpoint import Checkpoint
+from videomme_pipeline.scoring.verdicts import Checkpoint
 
 SNAPSHOT = ROOT / "tests" / "golden" / "graph.json"
 

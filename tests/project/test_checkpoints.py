@@ -17,7 +17,7 @@ from videomme_pipeline.errors import ConfigurationError
 from videomme_pipeline.models.endpoint.spec import EndpointSpec
 from videomme_pipeline.project.checkpoints import TrainingRun, read_training_runs
 from videomme_pipeline.project.project import Project
-from videomme_pipeline.scoring.checkpoint import read_checkpoints
+from videomme_pipeline.scoring.verdicts import read_checkpoints
 
 
 @pytest.fixture

@@ -25,7 +25,9 @@ from videomme_pipeline.plugins import TRACKERS, installed
 from videomme_pipeline.project.project import Project
 from videomme_pipeline.project.runs.progress import ignore
 from videomme_pipeline.reports.gate import sentence
-from videomme_pipeline.scoring.checkpoint import (
+from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
+from videomme_pipeline.scoring.statistics.gate import FailIf, Verdict, decide
+from videomme_pipeline.scoring.verdicts import (
     EVALUATED,
     Checkpoint,
     CheckpointOutcome,
@@ -33,8 +35,6 @@ from videomme_pipeline.scoring.checkpoint import (
     read_checkpoints,
     write_checkpoint,
 )
-from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
-from videomme_pipeline.scoring.statistics.gate import FailIf, Verdict, decide
 from videomme_pipeline.storage.objects import is_local, list_objects, listing, open_folder
 from videomme_pipeline.storage.results import Results
 from videomme_pipeline.storage.tables import read_rows

@@ -17,10 +17,9 @@ from videomme_pipeline.project.runs.locks import FileLocks, Locks
 from videomme_pipeline.project.runs.progress import StageProgress, ignore
 from videomme_pipeline.project.runs.settings import RUNS_FILE, ClusterSpec, RunsSpec, read_cluster
 from videomme_pipeline.project.runs.spending import Spending
-from videomme_pipeline.project.servers.record import ServerRecord
-from videomme_pipeline.project.servers.running import ModelServers
+from videomme_pipeline.project.servers import ModelServers, ServerRecord
 from videomme_pipeline.project.state.benchmark import BenchmarkState
-from videomme_pipeline.scoring.checkpoint import read_checkpoints
+from videomme_pipeline.scoring.verdicts import read_checkpoints
 from videomme_pipeline.storage.layout import LOCAL, Store
 from videomme_pipeline.storage.names import Planned
 from videomme_pipeline.storage.objects import is_local
