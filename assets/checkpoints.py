@@ -241,7 +241,7 @@ def _evaluate(context: dg.OpExecutionContext, project: Project, key: str) -> lis
         asking = [state.reason for state in not_fresh if state.stage.asks_models and state.reason]
         problems = asking or [group.reason for group in failure_groups(not_fresh)]
     decided = [_decided(project, row, recorded, problems) for row in rows]
-    _alert(project, decided)
+    _alert(project, [new for new, row in zip(decided, rows, strict=True) if new != row])
     _track(project, decided)
     return decided
 
@@ -339,11 +339,9 @@ def _metadata(project: Project, rows: Sequence[Checkpoint]) -> dict[str, Any]:
         return checkpoint_chart(points).to_json()
 
     curve = chart_picture(draw, "Score by training step")
-    verdicts = json.loads(json.dumps([asdict(row) for row in rows], default=str))
-    return {
-        **metadata_of({**rounded(numbers), "curve": curve}),
-        VERDICTS: dg.MetadataValue.json(verdicts),
-    }
+    return metadata_of(
+        {**rounded(numbers), "curve": curve, VERDICTS: [asdict(row) for row in rows]}
+    )
 
 
 def _points(project: Project, run: str, decided: Sequence[Checkpoint]) -> list[dict[str, Any]]:

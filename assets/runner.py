@@ -44,7 +44,7 @@ def run_stage(
                 continue
             events.add(materialization(stage, event, newest))
             if not isinstance(event, NotSelected):
-                is_built = isinstance(event, BuildResult)
+                is_built = isinstance(event, BuildResult) and not event.by_others
                 counted = project.built if is_built else project.registered
                 counted[stage.label] += 1
     update_video_partitions(stage, instance)

@@ -30,9 +30,8 @@ from videomme_pipeline.project.nightly.tracked import NightlySpec, TrackedEvalua
 from videomme_pipeline.project.project import PAGE_VARIABLE
 from videomme_pipeline.reports.markdown import in_markdown
 from videomme_pipeline.scoring.nightly.assess import Assessment, NightlyFinding, write_findings
-from videomme_pipeline.scoring.nightly.observation import ObservedQuestion
 from videomme_pipeline.scoring.nightly.policy import RULE_VERSION, NightlyCheck, Severity
-from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
+from videomme_pipeline.scoring.scored_question import ObservedQuestion, Outcome, ScoredQuestion
 from videomme_pipeline.stages.facts import Markdown
 from videomme_pipeline.storage.names import is_part, record_of
 from videomme_pipeline.storage.tables import read_rows

@@ -16,7 +16,7 @@ from videomme_pipeline.benchmarks.benchmark import Benchmark
 from videomme_pipeline.benchmarks.facets import Facet, FacetValue, Measure
 from videomme_pipeline.benchmarks.question import Duration, Question
 from videomme_pipeline.fingerprint import fingerprint
-from videomme_pipeline.models.public_settings import public_server, public_settings
+from videomme_pipeline.models.identity import public_server, public_settings
 from videomme_pipeline.reports.document import Json, rounded
 from videomme_pipeline.reports.stored import ScoredEvaluation
 from videomme_pipeline.scoring.findings.run import CITATION_STATUSES

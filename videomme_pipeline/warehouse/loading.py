@@ -15,9 +15,8 @@ from videomme_pipeline.responses.response import AttemptRow
 from videomme_pipeline.rows import arrow_schema
 from videomme_pipeline.scoring.checkpoint import Checkpoint
 from videomme_pipeline.scoring.findings.run import EvaluatedVideo
-from videomme_pipeline.scoring.nightly.observation import ObservedQuestion
 from videomme_pipeline.scoring.recorded_look import RecordedLook
-from videomme_pipeline.scoring.scored_question import ScoredQuestion
+from videomme_pipeline.scoring.scored_question import ObservedQuestion, ScoredQuestion
 from videomme_pipeline.storage.results import Results
 from videomme_pipeline.storage.tables import read_tables
 from videomme_pipeline.videos.probe import Video

@@ -35,9 +35,7 @@ def leased(
     pending = dict(jobs)
     with Journal(database, flushes_every_commit=False) as journal, _renewing(journal):
         while pending:
-            most = max(MIN_GROUP, 4 * tasks())
-            free = _claim_group(list(pending), jobs, journal, most)
-            if free:
+            if free := _claim_group(list(pending), jobs, journal, max(MIN_GROUP, 4 * tasks())):
                 yield free
                 journal.release(name for job in free for name in jobs[job])
                 for job in free:
