@@ -194,8 +194,10 @@ def watch_once(
 
 def run_checkpoint(project: Project, instance: dg.DagsterInstance, key: str) -> list[Checkpoint]:
     """Run the job for one checkpoint in this process, and return its rows."""
-    job, assets = checkpoint_job(project), [checkpoints_asset(project)]
-    definitions, config = dg.Definitions(assets=assets, jobs=[job]), {"loggers": QUIET}
+    definitions = dg.Definitions(
+        assets=[checkpoints_asset(project)], jobs=[checkpoint_job(project)]
+    )
+    config = {"loggers": QUIET}
     run_here(project, instance, definitions, CHECKPOINT_JOB, partition_key=key, run_config=config)
     return [row for row in read_checkpoints(project.store) if row.key == key]
 
