@@ -78,7 +78,7 @@ def race_here(
     questions have no answer, or if the first look exceeds a limit.
     """
     _check_pair(_pair(project, config))
-    definitions = dg.Definitions(jobs=[race_job(project, on_look)], executor=dg.in_process_executor)
+    definitions = dg.Definitions(jobs=[race_job(project, on_look)])
     run_here(project, instance, definitions, RACE_JOB, run_config=config.model_dump())
 
 

@@ -1,4 +1,4 @@
-"""What the UI of a project needs, beside an empty Dagster project: start, memory, idle CPU, pages.
+"""The UI of a project beside an empty Dagster project: start, memory, idle CPU, pages.
 
     python -m perf.ui [--quick] [--json] [--folder FOLDER]
 

@@ -78,8 +78,8 @@ class TrainingRun(Spec):
     @field_validator("tracker")
     @classmethod
     def _is_known(cls, name: str | None) -> str | None:
-        if name is not None and name not in (known := installed(TRACKERS)):
-            raise ValueError(f"no installed package has it, {nearest(name, tuple(known))}")
+        if name is not None and name not in (trackers := installed(TRACKERS)):
+            raise ValueError(f"no installed package has it, {nearest(name, tuple(trackers))}")
         return name
 
     @property
