@@ -289,7 +289,7 @@ def _without_lists(
         or candidate.role > (Role.STATED if candidate.start in followed else Role.ALONE)
     ]
     right = [start for start, is_marked_right in items.items() if is_marked_right]
-    if [text[start].upper() for start in items] == [*letters]:
+    if [text[start].upper() for start in items][: len(letters)] == [*letters]:
         kept = [
             candidate
             for candidate in kept
@@ -419,7 +419,6 @@ _LABEL = re.compile(
 _LAST_PARAGRAPH = re.compile(r"\n\s*\n[^\w\n]*\Z")
 _ITEM_NUMBER = re.compile(r"(?:^|\n)[^\w\n]*(\d+)[.)][^\w\n]*$")
 _UNFINISHED = re.compile(r"[^\n]*[.:][^\w\n]+\w[^.!?\n]*\Z(?<![.!?*\"')])")
-_OPENS_LIST = re.compile(r"\?[ ]A")
 _UNFINISHED_ITEM = re.compile(r"[^\n]\nA\W\W?[ ]*\w[^.!?\n]*(?<![.!?*\"')])")
 _YES_OR_NO = re.compile(r"\W*(?:yes|no|true|false)\W*", re.IGNORECASE)
 _MAX_ITEM_CHARACTERS = 160
@@ -440,10 +439,8 @@ def _list_items(text: str) -> dict[int, bool]:
     listed = _in_sequence(text, labels)
     numbered = [i for i, label in enumerate(labels) if _item_number(text, label)]
     listed.update(numbered[1:] and numbered)
-    if listed:  # "Who wins? A. … B. …"
-        listed.update(
-            i for i, label in enumerate(labels) if _OPENS_LIST.match(text, label.start() - 2)
-        )
+    if listed and [label[1].upper() for label in labels].count("A") > 2:
+        listed.update(range(len(labels)))  # lists that repeat until the response ends
     if labels and _is_cut_off(text, labels[-1], follows_list=bool(listed)):
         listed.add(len(labels) - 1)
     ends = [*(label.start() for label in labels[1:]), len(text)]

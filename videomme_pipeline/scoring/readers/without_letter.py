@@ -25,6 +25,8 @@ from videomme_pipeline.scoring.readers.response_text import (
 _MAX_READ_CHARACTERS = 3_000
 _PARAGRAPH = re.compile(r"\S(?:[^\n]|\n(?!\s*\n))*")
 _SENTENCE = re.compile(rf"(?:[^.!?\n]++|\.(?=[{WORD_LETTER}]))+(?:[.!?][*\"')]*|\n)?")
+_AFTER_COLON = re.compile(r"\w\w:[ ]([^:\n]+)\Z")
+_BOLD = re.compile(r"\*\*([^*\n]+)\*\*")
 _YES_OR_NO = re.compile(r"\W*(?:yes|no)(?=[ ]*[,.;!\n])", re.IGNORECASE)
 
 
@@ -53,7 +55,7 @@ def read_repeated_option(answer: str, texts: OptionTexts) -> Reading | None:
         return None
     paragraphs = [match.span() for match in _PARAGRAPH.finditer(statement)]
     repeated = [_repeated(statement, texts, paragraph) for paragraph in paragraphs]
-    outer = repeated[0] or repeated[-1] or _opening(statement, texts)
+    outer = repeated[0] or repeated[-1] or _opening(statement, texts) or _marked(statement, texts)
     several = len({occurrence.letter for occurrence in repeated if occurrence}) > 1
     return None if several or outer is None else outer.reading
 
@@ -64,6 +66,15 @@ def _opening(statement: str, texts: OptionTexts) -> _Occurrence | None:
     if len(sentences) < 2 or PATTERNS["hedges"].match(statement[slice(*sentences[1])].strip()):
         return None
     return _repeated(statement, texts, sentences[0])
+
+
+def _marked(statement: str, texts: OptionTexts) -> _Occurrence | None:
+    """The option that is all of the only bold text, or all that follows the last colon."""
+    bold = list(_BOLD.finditer(statement))
+    last = _AFTER_COLON.search(statement)
+    spans = [match.span(1) for match in (*(bold if len(bold) == 1 else ()), last) if match]
+    options = [option for span in spans if (option := _repeated(statement, texts, span))]
+    return options[0] if options else None
 
 
 def _repeated(statement: str, texts: OptionTexts, span: Span) -> _Occurrence | None:
@@ -182,7 +193,8 @@ def _read_statement(answer: str, texts: OptionTexts, span: Span) -> Reading | No
     words = words[start : spans[-1][1]] + _REASON.split(words[spans[-1][1] :], maxsplit=1)[0]
     statement = answer[start:end].rstrip(" \n*\"')")
     is_question = statement.endswith("?") or PATTERNS["question"].match(statement)
-    is_cut_off = statement[-1:].isalnum() and spans[-1][1] < start + len(statement)
+    rest = answer[spans[-1][1] : start + len(statement)]
+    is_cut_off = statement[-1:].isalnum() and len(rest.split()) > 1
     first = occurrences[0]
     is_condition = PATTERNS["condition"].search(answer[start : first.start])
     denials = (PATTERNS[denial].search(words) for denial in ("refuses", "wrong"))
@@ -211,14 +223,16 @@ def _read_explanation(answer: str, texts: OptionTexts) -> Reading | None:
     sentences = _sentences(answer)
     while sentences and PATTERNS["offers_help"].match(answer, *sentences[-1]):
         sentences.pop()
-    if len(sentences) < 2:
+    if not sentences:
         return None
     last = sentences[-1]
+    if so := _SO.search(answer, *last):
+        last = (so.end(), last[1])
     if PATTERNS["concludes"].match(answer, *last):
         values = _values(answer, texts, last, concludes=True)
         if values or _occurrences(answer, texts, *last):
             return values[0].reading if values else _read_statement(answer, texts, last)
-    if PATTERNS["explains"].match(answer, *sentences[1]):
+    if len(sentences) < 2 or PATTERNS["explains"].match(answer, *sentences[1]):
         return _read_statement(answer, texts, sentences[0])
     if preferred := _preferred(answer, texts, sentences):
         return preferred[0].reading if len({option.letter for option in preferred}) == 1 else None
@@ -283,6 +297,7 @@ def _begins_with_clause(answer: str, texts: OptionTexts, option: _Occurrence, st
 # --- Texts and values of options in a statement
 
 _OF_LETTER = re.compile(r"(?<=\b[A-N]),\s(?:which|that)\b[^,.;\n]*,")
+_SO = re.compile(r", (?=(?:so|thus|hence|therefore) )")
 _REASON = re.compile(r"(?<=[ ,])(?:because|since|因为|因為)")
 _GOES_ON = re.compile(r",?[ ](?:and[ ])?\w+(?:,|[ ]and)[ ]")
 _DETERMINERS = ARTICLES | {"its", "his", "her", "their"}
