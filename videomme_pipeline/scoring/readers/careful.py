@@ -281,22 +281,19 @@ def _without_lists(
     The first label of a list of all options is no answer, even after "The answer is".
     """
     items = _list_items(text)
-    followed = {start for start, other in pairwise(items) if text.count("\n", start, other) == 1}
+    weak = {start: Role.ALONE for start in items}
+    weak |= {
+        start: Role.STATED for start, end in pairwise(items) if text.count("\n", start, end) == 1
+    }
+    if [text[start].upper() for start in items][: len(letters)] == [*letters]:
+        weak |= dict.fromkeys(items, Role.CHOSEN) | {min(items): Role.DECLARED}
     kept = [
         candidate
         for candidate in candidates
-        if candidate.start not in items
-        or candidate.role > (Role.STATED if candidate.start in followed else Role.ALONE)
+        if candidate.role > weak.get(candidate.start, Role.MENTION)
+        or (candidate.role is Role.CHOSEN and not any(map(str.isalnum, text[candidate.end :])))
     ]
     right = [start for start, is_marked_right in items.items() if is_marked_right]
-    if [text[start].upper() for start in items][: len(letters)] == [*letters]:
-        kept = [
-            candidate
-            for candidate in kept
-            if candidate.start not in items
-            or (candidate.role is Role.DECLARED and candidate.start != min(items))
-            or not any(map(str.isalnum, text[candidate.end :]))
-        ]
     if len(right) == 1:
         start = right[0]
         # The word that marks the item is also before the next label: "B. 猫 正确 C. 鸟".
@@ -372,7 +369,7 @@ def _strongest(
     cases = {candidate.letter for candidate in candidates if candidate.is_of_case}
     if chosen.several or is_compared or (chosen.is_of_case and len(cases) > 1):
         return Reading(None, "several_letters", (chosen.start, chosen.end))
-    is_cut_off = text.rstrip()[-1:].isalnum() and len(sentence_ends(text)) >= _MIN_FINISHED
+    is_cut_off = text.rstrip()[-1:].isalnum()
     different = len({peer.letter for peer in peers if not peer.several})
     is_unsure = top < Role.CHOSEN or chosen.is_also or (top < Role.DECLARED and is_cut_off)
     if different > (1 if is_unsure else 2):
@@ -393,7 +390,6 @@ def _strongest_peers(candidates: Sequence[_Candidate]) -> Sequence[_Candidate]:
 
 _COUNTED = re.compile(rf"(?<![{WORD_LETTER}])(?:[A-Za-z]|\d+)(?![{WORD_LETTER}])")
 _MIN_COPIES = 4
-_MIN_FINISHED = 3
 
 
 def _loop_start(text: str) -> int:

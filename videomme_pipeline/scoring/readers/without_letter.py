@@ -46,7 +46,8 @@ class _Occurrence(NamedTuple):
 
 
 def read_repeated_option(answer: str, texts: OptionTexts) -> Reading | None:
-    """The option that is all of the first or last paragraph, or all that follows "the answer is".
+    """The option that is all of an outer paragraph, of the first sentence (unless the second one
+    goes on with "then"), of the only bold text, or of the text after the last colon.
 
     Paragraphs that repeat several options are a list.
     """
@@ -55,26 +56,15 @@ def read_repeated_option(answer: str, texts: OptionTexts) -> Reading | None:
         return None
     paragraphs = [match.span() for match in _PARAGRAPH.finditer(statement)]
     repeated = [_repeated(statement, texts, paragraph) for paragraph in paragraphs]
-    outer = repeated[0] or repeated[-1] or _opening(statement, texts) or _marked(statement, texts)
-    several = len({occurrence.letter for occurrence in repeated if occurrence}) > 1
-    return None if several or outer is None else outer.reading
-
-
-def _opening(statement: str, texts: OptionTexts) -> _Occurrence | None:
-    """The option that is all of the first sentence, unless the next one tells what follows."""
-    sentences = _sentences(statement)
-    if len(sentences) < 2 or PATTERNS["hedges"].match(statement[slice(*sentences[1])].strip()):
+    if len({occurrence.letter for occurrence in repeated if occurrence}) > 1:
         return None
-    return _repeated(statement, texts, sentences[0])
-
-
-def _marked(statement: str, texts: OptionTexts) -> _Occurrence | None:
-    """The option that is all of the only bold text, or all that follows the last colon."""
-    bold = list(_BOLD.finditer(statement))
-    last = _AFTER_COLON.search(statement)
-    spans = [match.span(1) for match in (*(bold if len(bold) == 1 else ()), last) if match]
-    options = [option for span in spans if (option := _repeated(statement, texts, span))]
-    return options[0] if options else None
+    opening, *others = _sentences(statement) or [(0, 0)]
+    goes_on = others and PATTERNS["hedges"].match(statement[slice(*others[0])].strip())
+    bold = [match.span(1) for match in _BOLD.finditer(statement)]
+    spans = [*([] if goes_on else [opening]), *(bold if len(bold) == 1 else [])]
+    spans += [match.span(1) for match in _AFTER_COLON.finditer(statement)]
+    outer = (*repeated[:1], *repeated[-1:], *(_repeated(statement, texts, part) for part in spans))
+    return next((option.reading for option in outer if option), None)
 
 
 def _repeated(statement: str, texts: OptionTexts, span: Span) -> _Occurrence | None:
@@ -182,9 +172,8 @@ def _read_statement(answer: str, texts: OptionTexts, span: Span) -> Reading | No
     alike = _written(
         list(words_from(answer, start, end)), {key: text.core for key, text in texts.items()}, _stem
     )
-    is_longer = "," in answer[occurrences[0].start : occurrences[0].end] and _GOES_ON.match(
-        answer, occurrences[0].end
-    )
+    first = occurrences[0]
+    is_longer = "," in answer[first.start : first.end] and _GOES_ON.match(answer, first.end)
     if is_longer or not all(any(other.is_within(own) for own in occurrences) for other in alike):
         return None  # "homes, workplaces and schools"
     # Words of the option itself deny nothing: "He has no money."
@@ -195,7 +184,6 @@ def _read_statement(answer: str, texts: OptionTexts, span: Span) -> Reading | No
     is_question = statement.endswith("?") or PATTERNS["question"].match(statement)
     rest = answer[spans[-1][1] : start + len(statement)]
     is_cut_off = statement[-1:].isalnum() and len(rest.split()) > 1
-    first = occurrences[0]
     is_condition = PATTERNS["condition"].search(answer[start : first.start])
     denials = (PATTERNS[denial].search(words) for denial in ("refuses", "wrong"))
     if is_question or is_cut_off or is_condition or any(denials):
