@@ -173,7 +173,7 @@ def _read_statement(answer: str, texts: OptionTexts, span: Span) -> Reading | No
         list(words_from(answer, start, end)), {key: text.core for key, text in texts.items()}, _stem
     )
     first = occurrences[0]
-    is_longer = "," in answer[first.start : first.end] and _GOES_ON.match(answer, first.end)
+    is_longer = _GOES_ON.match(answer, first.end)
     if is_longer or not all(any(other.is_within(own) for own in occurrences) for other in alike):
         return None  # "homes, workplaces and schools"
     # Words of the option itself deny nothing: "He has no money."
@@ -287,7 +287,7 @@ def _begins_with_clause(answer: str, texts: OptionTexts, option: _Occurrence, st
 _OF_LETTER = re.compile(r"(?<=\b[A-N]),\s(?:which|that)\b[^,.;\n]*,")
 _SO = re.compile(r", (?=(?:so|thus|hence|therefore) )")
 _REASON = re.compile(r"(?<=[ ,])(?:because|since|因为|因為)")
-_GOES_ON = re.compile(r",?[ ](?:and[ ])?\w+(?:,|[ ]and)[ ]")
+_GOES_ON = re.compile(r",[ ](?:\w+|\w[^.;:!?]*,)[ ]and[ ]")
 _DETERMINERS = ARTICLES | {"its", "his", "her", "their"}
 _ENDING = re.compile(r"(?<=\w\w)(?:ing|ed|e?s|e)$")
 _DOUBLED = re.compile(r"(\w)(?=\1$)")
@@ -378,7 +378,8 @@ def _is_stated(answer: str, occurrence: _Occurrence) -> bool:
         return False
     text = answer[occurrence.start : occurrence.end]
     is_last = re.match(r"\W*?(?:[.!?\n]|$)", answer[occurrence.end :])
-    return len(text) > 2 or (len(text) > 1 and text.isalpha() and is_last is not None)
+    is_word = is_last is not None or not text.isascii()
+    return len(text) > 2 or (len(text) > 1 and text.isalpha() and is_word)
 
 
 def _stem(word: str) -> str:
