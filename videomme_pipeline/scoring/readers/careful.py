@@ -187,8 +187,7 @@ def _read_answer_tag(
         return replace(reading, rule="answer_tag") if reading.letter else reading
     if not any(map(str.isdigit, text[start:end])):
         return None
-    reading = _read_text(" " * end + set_markup_aside(text[end:]), letters, labelled)
-    return NO_LETTER if reading.rule in _WEAK_RULES else reading
+    return _read_text(" " * end + set_markup_aside(text[end:]), letters, labelled)
 
 
 def _tag_end(text: str, tag: re.Match[str]) -> int:
@@ -281,7 +280,7 @@ def _without_lists(
     The first label of a list of all options is no answer, even after "The answer is".
     """
     items = _list_items(text)
-    weak = {start: Role.ALONE for start in items}
+    weak = dict.fromkeys(items, Role.ALONE)
     weak |= {
         start: Role.STATED for start, end in pairwise(items) if text.count("\n", start, end) == 1
     }
@@ -415,7 +414,6 @@ _LABEL = re.compile(
 _LAST_PARAGRAPH = re.compile(r"\n\s*\n[^\w\n]*\Z")
 _ITEM_NUMBER = re.compile(r"(?:^|\n)[^\w\n]*(\d+)[.)][^\w\n]*$")
 _UNFINISHED = re.compile(r"[^\n]*[.:][^\w\n]+\w[^.!?\n]*\Z(?<![.!?*\"')])")
-_UNFINISHED_ITEM = re.compile(r"[^\n]\nA\W\W?[ ]*\w[^.!?\n]*(?<![.!?*\"')])")
 _YES_OR_NO = re.compile(r"\W*(?:yes|no|true|false)\W*", re.IGNORECASE)
 _MAX_ITEM_CHARACTERS = 160
 _MAX_NUMBER_CHARACTERS = 12
@@ -428,7 +426,7 @@ def _list_items(text: str) -> dict[int, bool]:
     them. "A. No, B." is a correction, not a list. "1. A. … The man" is a list that was cut off.
     """
     labels = list(_LABEL.finditer(text))
-    if labels and not any(map(str.isalnum, text[labels[-1].end() :])):
+    if labels and "\n\n" not in text[labels[-1].end() :].rstrip():
         start = max(0, labels[-1].start() - _MAX_NUMBER_CHARACTERS)
         if _LAST_PARAGRAPH.search(text, start, labels[-1].start()):
             labels.pop()
@@ -461,11 +459,9 @@ def _in_sequence(text: str, labels: Sequence[re.Match[str]]) -> set[int]:
 
 
 def _is_cut_off(text: str, label: re.Match[str], *, follows_list: bool) -> bool:
-    if label[1].upper() != "A":
+    if label[1].upper() != "A" or not (follows_list or _item_number(text, label) == "1"):
         return False
-    if follows_list:
-        return _UNFINISHED_ITEM.fullmatch(text, max(0, label.start() - 2)) is not None
-    return _item_number(text, label) == "1" and _UNFINISHED.match(text, label.end()) is not None
+    return _UNFINISHED.match(text, label.start() if follows_list else label.end()) is not None
 
 
 def _item_number(text: str, label: re.Match[str]) -> str | None:

@@ -193,8 +193,6 @@ def _read_statement(answer: str, texts: OptionTexts, span: Span) -> Reading | No
 
 def _states_other_value(answer: str, option: _Occurrence, end: int) -> bool:
     """True for an option with numbers before another value: "AB is 10 cm, and BC is 15 cm"."""
-    if not any(map(str.isdigit, answer[option.start : option.end])):
-        return False
     return any(
         word.text[-1].isdigit() and PATTERNS["before_value"].search(answer[option.end : word.start])
         for word in words_from(answer, option.end, end)
