@@ -14,7 +14,7 @@ from itertools import pairwise
 
 from videomme_pipeline.benchmarks.question import Letter
 from videomme_pipeline.scoring.readers.answer_words import PATTERNS, WORD_LETTER
-from videomme_pipeline.scoring.readers.letters import find_letters, sentence_ends
+from videomme_pipeline.scoring.readers.letters import find_letters
 from videomme_pipeline.scoring.readers.option_texts import (
     labelled_texts,
     option_texts,
@@ -321,10 +321,10 @@ def _is_last_line(text: str, candidates: Sequence[_Candidate]) -> bool:
 
 def _decide(text: str, candidates: Sequence[_Candidate], letters: Sequence[Letter]) -> Reading:
     first, last = candidates[0], candidates[-1]
-    loop = _loop_start(text) if len(candidates) >= _MIN_COPIES else len(text)
-    repeated = _strongest_peers([later for later in candidates if later.start >= loop])
-    if len({peer.letter for peer in repeated}) > 1:
-        return Reading(None, "several_letters", (repeated[0].start, last.end))
+    peers = _strongest_peers(candidates)
+    changes = sum(peer.letter != following.letter for peer, following in pairwise(peers))
+    if changes > _MAX_CHANGES:
+        return Reading(None, "several_letters", (peers[0].start, last.end))
     if PATTERNS["chooses_none"].search(text, last.end):
         return NO_LETTER
     declared = [candidate.start for candidate in candidates if candidate.role is Role.DECLARED]
@@ -338,6 +338,10 @@ def _decide(text: str, candidates: Sequence[_Candidate], letters: Sequence[Lette
         if cue.start() >= last.end and (cue["withdrawn"] or cue["withdrawn_unspaced"]):
             return Reading(None, "withdrawn", cue.span())
     return _strongest(candidates, letters, text)
+
+
+_MAX_CHANGES = 2
+"""How often an answer may change. A response that repeats itself changes it more often."""
 
 
 def _stated_after(candidates: Sequence[_Candidate], position: int) -> list[_Candidate]:
@@ -383,24 +387,6 @@ _COMPARED = re.compile(r"\([A-N]\)[^.,;:!?\n]*\($")
 def _strongest_peers(candidates: Sequence[_Candidate]) -> Sequence[_Candidate]:
     top = max((candidate.role for candidate in candidates), default=Role.MENTION)
     return [candidate for candidate in candidates if candidate.role is top]
-
-
-# --- Responses that repeat themselves until they are cut off
-
-_COUNTED = re.compile(rf"(?<![{WORD_LETTER}])(?:[A-Za-z]|\d+)(?![{WORD_LETTER}])")
-_MIN_COPIES = 4
-
-
-def _loop_start(text: str) -> int:
-    """The start of the sentences that repeat until the end of `text`, apart from their letters."""
-    copies: dict[str, list[int]] = {}
-    last = ""
-    for start, end in pairwise([0, *sentence_ends(text)]):
-        if text[start:end].strip(" *.\n"):
-            last = _COUNTED.sub("0", text[start:end]).strip()
-            copies.setdefault(last, []).append(start)
-    starts = copies.get(last, [])
-    return starts[0] if len(starts) >= _MIN_COPIES else len(text)
 
 
 # --- Lists of the options, whose labels are not answers
