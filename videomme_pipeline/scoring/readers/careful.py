@@ -367,10 +367,8 @@ def _strongest(
         single = [candidate for candidate in later if not candidate.several]
         if single:
             return _strongest(single, letters)
-    start = max(0, chosen.start - _MAX_ITEM_CHARACTERS)
-    is_compared = top is Role.NAMED and _COMPARED.search(text, start, chosen.start)
     cases = {candidate.letter for candidate in candidates if candidate.is_of_case}
-    if chosen.several or is_compared or (chosen.is_of_case and len(cases) > 1):
+    if chosen.several or (chosen.is_of_case and len(cases) > 1):
         return Reading(None, "several_letters", (chosen.start, chosen.end))
     is_cut_off = text.rstrip()[-1:].isalnum()
     different = len({peer.letter for peer in peers if not peer.several})
@@ -378,10 +376,6 @@ def _strongest(
     if different > (1 if is_unsure else 2):
         return Reading(None, "several_letters", (peers[0].start, chosen.end))
     return _offered(chosen.letter, (chosen.start, chosen.end), top.name.lower(), letters)
-
-
-_COMPARED = re.compile(r"\([A-N]\)[^.,;:!?\n]*\($")
-"""The text before the last letter of "image 2 (B) is like image 1 (A)"."""
 
 
 def _strongest_peers(candidates: Sequence[_Candidate]) -> Sequence[_Candidate]:
