@@ -392,7 +392,7 @@ _LABEL = re.compile(
     r"|(?:(?<=\n.)|(?<=- .))(?=[ \t][^\w\s]))"
 )
 _LAST_PARAGRAPH = re.compile(r"\n\s*\n[^\w\n]*\Z")
-_ITEM_NUMBER = re.compile(r"(?:^|\n)[^\w\n]*(\d+)[.)][^\w\n]*$")
+_ITEM_NUMBER = re.compile(r"(?:^|\n)[^\w\n]*\d+[.)][^\w\n]*$")
 _UNFINISHED = re.compile(r"[^\n]*[.:][^\w\n]+\w[^.!?\n]*\Z(?<![.!?*\"')])")
 _YES_OR_NO = re.compile(r"\W*(?:yes|no|true|false)\W*", re.IGNORECASE)
 _MAX_ITEM_CHARACTERS = 160
@@ -411,11 +411,12 @@ def _list_items(text: str) -> dict[int, bool]:
         if _LAST_PARAGRAPH.search(text, start, labels[-1].start()):
             labels.pop()
     listed = _in_sequence(text, labels)
-    numbered = [i for i, label in enumerate(labels) if _item_number(text, label)]
-    listed.update(numbered[1:] and numbered)
+    numbered = [index for index, label in enumerate(labels) if _is_numbered(text, label)]
+    if numbered[1:] or (numbered and _UNFINISHED.match(text, labels[-1].end())):
+        listed.update(numbered)
     if listed and [label[1].upper() for label in labels].count("A") > 2:
         listed.update(range(len(labels)))  # lists that repeat until the response ends
-    if labels and _is_cut_off(text, labels[-1], follows_list=bool(listed)):
+    if listed and labels[-1][1].upper() == "A" and _UNFINISHED.match(text, labels[-1].start()):
         listed.add(len(labels) - 1)
     ends = [*(label.start() for label in labels[1:]), len(text)]
     contents = {
@@ -438,16 +439,9 @@ def _in_sequence(text: str, labels: Sequence[re.Match[str]]) -> set[int]:
     return listed
 
 
-def _is_cut_off(text: str, label: re.Match[str], *, follows_list: bool) -> bool:
-    if label[1].upper() != "A" or not (follows_list or _item_number(text, label) == "1"):
-        return False
-    return _UNFINISHED.match(text, label.start() if follows_list else label.end()) is not None
-
-
-def _item_number(text: str, label: re.Match[str]) -> str | None:
+def _is_numbered(text: str, label: re.Match[str]) -> bool:
     start = max(0, label.start() - _MAX_NUMBER_CHARACTERS)
-    number = _ITEM_NUMBER.search(text, start, label.start())
-    return number and number[1]
+    return _ITEM_NUMBER.search(text, start, label.start()) is not None
 
 
 def _continues(text: str, label: re.Match[str], following: re.Match[str]) -> bool:
