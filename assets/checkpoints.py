@@ -31,7 +31,7 @@ from videomme_pipeline.project.checkpoints import (
 from videomme_pipeline.project.nightly.alerts import Alert, send
 from videomme_pipeline.project.project import Project
 from videomme_pipeline.project.trackers import log_checkpoint
-from videomme_pipeline.scoring.checkpoint import (
+from videomme_pipeline.scoring.verdicts import (
     Checkpoint,
     CheckpointOutcome,
     read_checkpoints,
@@ -195,18 +195,10 @@ def watch_once(
 def run_checkpoint(project: Project, instance: dg.DagsterInstance, key: str) -> list[Checkpoint]:
     """Run the job for one checkpoint in this process, and return its rows."""
     definitions = dg.Definitions(
-        assets=[checkpoints_asset(project)],
-        jobs=[checkpoint_job(project)],
-        executor=dg.in_process_executor,
+        assets=[checkpoints_asset(project)], jobs=[checkpoint_job(project)]
     )
-    run_here(
-        project,
-        instance,
-        definitions,
-        CHECKPOINT_JOB,
-        partition_key=key,
-        run_config={"loggers": QUIET},
-    )
+    config = {"loggers": QUIET}
+    run_here(project, instance, definitions, CHECKPOINT_JOB, partition_key=key, run_config=config)
     return [row for row in read_checkpoints(project.store) if row.key == key]
 
 

@@ -65,7 +65,8 @@ def run_here(  # noqa: PLR0913 - what Dagster records on a run
     """End dead runs, run a job in this process, which is recorded, and return the run's id."""
     end_dead_runs(instance, datetime.now(UTC))
     project.store.remove_left_over()
-    job = definitions.resolve_job_def(job_name)
+    in_process = dg.Definitions(executor=dg.in_process_executor)
+    job = dg.Definitions.merge(definitions, in_process).resolve_job_def(job_name)
     run_id = str(uuid4())
     tags = {PROCESS_TAG: RunProcess.here(run_id=run_id).as_json()}
     if partition_key is not None:

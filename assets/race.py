@@ -22,7 +22,6 @@ from videomme_pipeline.project.answers.scores import score_evaluation
 from videomme_pipeline.project.project import Project
 from videomme_pipeline.project.runs.progress import ignore
 from videomme_pipeline.reports.gate import detected_differences, sentence
-from videomme_pipeline.scoring.recorded_look import RecordedLook, write_race
 from videomme_pipeline.scoring.statistics.gate import Gate, decide
 from videomme_pipeline.scoring.statistics.race import (
     Look,
@@ -33,6 +32,7 @@ from videomme_pipeline.scoring.statistics.race import (
     race_order,
     stop_after,
 )
+from videomme_pipeline.scoring.verdicts import RecordedLook, write_race
 
 RACE_JOB = "race"
 
@@ -78,7 +78,7 @@ def race_here(
     questions have no answer, or if the first look exceeds a limit.
     """
     _check_pair(_pair(project, config))
-    definitions = dg.Definitions(jobs=[race_job(project, on_look)], executor=dg.in_process_executor)
+    definitions = dg.Definitions(jobs=[race_job(project, on_look)])
     run_here(project, instance, definitions, RACE_JOB, run_config=config.model_dump())
 
 

@@ -1,4 +1,4 @@
-"""Parts that packages add by entry points: models, benchmarks, servers, workers and locks.
+"""Parts that packages add by entry points: models, benchmarks, servers, workers, trackers, locks.
 
 A package names its part in one of these groups of its `pyproject.toml`, and so do the companions of
 this one (`demo`, `serving`, `cluster`). Errors name the package whose part cannot be used.
@@ -21,6 +21,8 @@ WORKERS = "videomme_pipeline.workers"
 """Kinds of workers, by the `kind` in `cluster.yaml`. The value is a subclass of `ClusterSpec`."""
 SERVERS = "videomme_pipeline.servers"
 """Kinds of servers, by the `kind` in `serve` of a model. The value is a subclass of `ServeSpec`."""
+TRACKERS = "videomme_pipeline.trackers"
+"""Experiment trackers, by the `tracker` in `checkpoints.yaml`. The value is a function."""
 LOCKS = "videomme_pipeline.locks"
 """Locks that several machines share, by the scheme of a database's URL: a subclass of `Locks`."""
 

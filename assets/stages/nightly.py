@@ -19,14 +19,17 @@ from zoneinfo import ZoneInfo
 
 import dagster as dg
 
+from videomme_pipeline.assets.dagster_internals.runs import Job
 from videomme_pipeline.assets.keys import group_name, key_in, partition_url
+from videomme_pipeline.assets.processes import EVALUATIONS_TAG
 from videomme_pipeline.assets.stages.metadata import column_schema, metadata_of, rounded
 from videomme_pipeline.assets.step import SERVERS, within_step
+from videomme_pipeline.assets.triggers.jobs import QUIET
 from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.errors import VideoMMEError
 from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.project.nightly.alerts import nightly_alert, send
-from videomme_pipeline.project.nightly.tracked import NightlySpec, TrackedEvaluation
+from videomme_pipeline.project.nightly.tracked import NightlySpec, TrackedEvaluation, nightly_date
 from videomme_pipeline.project.project import PAGE_VARIABLE
 from videomme_pipeline.reports.markdown import in_markdown
 from videomme_pipeline.scoring.nightly.assess import Assessment, NightlyFinding, write_findings
@@ -301,3 +304,45 @@ def _table_of_lost(
         letter, correct = now[name].extracted_answer or "none", now[name].answer
         lines.append(f"| {link} | {before[name]} | {letter} | {correct} |")
     return Markdown("\n".join(lines)) if lost else None
+
+
+def nightly_job(tracked: Sequence[TrackedEvaluation]) -> Job:
+    """The job of a nightly run of all tracked evaluations."""
+    return dg.define_asset_job(
+        NIGHTLY_JOB,
+        selection=dg.AssetSelection.assets(*map(nightly_key, tracked)),
+        description="Ask the tracked evaluations again and compare them with their references.",
+        config={"loggers": QUIET},
+    )
+
+
+def nightly_schedule(
+    nightly: NightlySpec, job: Job, tracked: Sequence[TrackedEvaluation]
+) -> dg.ScheduleDefinition:
+    """The start of the nightly run at the time in `nightly.yaml`."""
+
+    @dg.schedule(
+        name=NIGHTLY_JOB,
+        job=job,
+        cron_schedule=nightly.cron,
+        execution_timezone=nightly.timezone,
+        default_status=(
+            dg.DefaultScheduleStatus.RUNNING
+            if nightly.schedule
+            else dg.DefaultScheduleStatus.STOPPED
+        ),
+        description="Start a nightly run at the time in nightly.yaml.",
+    )
+    def start_nightly_run(context: dg.ScheduleEvaluationContext) -> dg.RunRequest | dg.SkipReason:
+        date = nightly_date(context.scheduled_execution_time, nightly.timezone)
+        missing = [evaluation for evaluation in tracked if not evaluation.is_complete(date)]
+        if not missing:
+            return dg.SkipReason(f"the nightly run of {date} is stored")
+        return dg.RunRequest(
+            run_key=date,
+            partition_key=date,
+            asset_selection=[nightly_key(evaluation) for evaluation in missing],
+            tags={EVALUATIONS_TAG: ", ".join(entry.evaluation.name for entry in missing)},
+        )
+
+    return start_nightly_run

@@ -97,11 +97,7 @@ def refresh_here(
     max_cost_dollars: float | None = None,
 ) -> str:
     """Run the job in this process, and return the run's id."""
-    definitions = dg.Definitions(
-        jobs=[refresh_job(project)],
-        resources=run_resources(project),
-        executor=dg.in_process_executor,
-    )
+    definitions = dg.Definitions(jobs=[refresh_job(project)], resources=run_resources(project))
     config = {"evaluations": list(evaluations), "max_cost_dollars": max_cost_dollars}
     return run_here(project, instance, definitions, REFRESH_JOB, run_config=config)
 

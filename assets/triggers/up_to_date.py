@@ -18,7 +18,7 @@ from videomme_pipeline.assets.dagster_internals.checks import (
     newest_evaluation,
 )
 from videomme_pipeline.assets.keys import asset_key, key_in, partition_key
-from videomme_pipeline.assets.reporter import ShownVersions
+from videomme_pipeline.assets.runner import ShownVersions
 from videomme_pipeline.assets.stages.checks import LISTED_PARTITIONS
 from videomme_pipeline.assets.stages.metadata import table_of
 from videomme_pipeline.assets.stages.nightly import RECENT, assess_age

@@ -84,7 +84,7 @@ def submit(
     compared again; stored answers are not asked again.
     """
     from videomme_pipeline.project.checkpoints import CHECKPOINT_JOB, training_run
-    from videomme_pipeline.scoring.checkpoint import partition_key, read_checkpoints
+    from videomme_pipeline.scoring.verdicts import partition_key, read_checkpoints
 
     project = open_project()
     training = training_run(project.configuration, run)

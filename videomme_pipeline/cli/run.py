@@ -284,8 +284,8 @@ def _run_shard(
 
 def show_plan(project: "Project", evaluations: Sequence[str], *, as_json: bool) -> None:
     """Print what a run would build and request."""
-    from videomme_pipeline.stages.estimate import estimate, estimate_costs
     from videomme_pipeline.stages.plan import plan_project
+    from videomme_pipeline.stages.refresh import estimate, estimate_costs
 
     states = plan_project(project, evaluations)
     estimates = [{"asset": asset, "partitions": n} for asset, n in estimate(states).items()]

@@ -199,7 +199,7 @@ def doctor(
     Exits with status 1 if a check fails.
     """
     announce("Checking…")
-    from videomme_pipeline.project.upkeep.doctor import examine, examine_model
+    from videomme_pipeline.project.doctor import examine, examine_model
     from videomme_pipeline.reports.findings import show_findings
 
     if model is None:

@@ -23,8 +23,8 @@ from videomme_pipeline.frames.sampling import Sampling
 from videomme_pipeline.frames.sampling_names import configured_sampling
 from videomme_pipeline.models.catalog import Catalog
 from videomme_pipeline.rows import arrow_schema
-from videomme_pipeline.scoring.checkpoint import Checkpoint, CheckpointOutcome
 from videomme_pipeline.scoring.scored_question import ObservedQuestion, ScoredQuestion
+from videomme_pipeline.scoring.verdicts import Checkpoint, CheckpointOutcome
 
 OWN_BENCHMARKS = "benchmarks"
 """Folder of the files that declare the user's own benchmarks, inside the configuration folder."""

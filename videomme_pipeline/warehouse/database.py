@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
-import pyarrow as pa
 from blake3 import blake3
 from upath import UPath
 
@@ -33,9 +32,15 @@ from videomme_pipeline.warehouse.definitions import (
     views,
 )
 from videomme_pipeline.warehouse.evidence import citation_findings
-from videomme_pipeline.warehouse.loading import TABLES, create_table, facet_types, load_table
-from videomme_pipeline.warehouse.reference import benchmark_rows, group_outcomes, t_quantiles
-from videomme_pipeline.warehouse.segments import add_segments
+from videomme_pipeline.warehouse.loading import (
+    TABLES,
+    add_constants,
+    add_segments,
+    benchmark_rows,
+    create_table,
+    facet_types,
+    load_table,
+)
 
 _log = logging.getLogger(__name__)
 
@@ -169,9 +174,7 @@ def build(connection: duckdb.DuckDBPyConnection, store: Store) -> list[str]:
         _log.warning("left out of the DuckDB file: %s", sentence)
     findings = to_table(citation_findings(connection, results), CitationFinding)
     create_table(connection, "citation_findings", findings)
-    create_table(connection, "benchmarks", pa.Table.from_pylist(benchmark_rows()))
-    create_table(connection, "t_quantiles", t_quantiles())
-    create_table(connection, "group_outcomes", group_outcomes())
+    add_constants(connection)
     connection.execute(scalar_macros())
     macros = sql_files("macros")
     for name, sql in definitions().items():

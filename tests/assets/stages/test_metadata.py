@@ -10,7 +10,7 @@ import pytest
 from tests.support.projects import stage
 from tests.support.stored_files import stored_file
 from videomme_pipeline.assets.definitions import build_definitions
-from videomme_pipeline.assets.reporter import DATA_VERSION_TAG, materialization
+from videomme_pipeline.assets.runner import DATA_VERSION_TAG, materialization
 from videomme_pipeline.assets.stages.metadata import MAX_PICTURE_BYTES, TABLES, metadata_of
 from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.project.project import PAGE_VARIABLE, Project

@@ -15,8 +15,7 @@ from videomme_pipeline.benchmarks.benchmark import Benchmark
 from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.benchmarks.source import AnnotationContent, OnProgress, Source
-from videomme_pipeline.demo.smoke.questions import PUBLISHED_AS, SIZES, questions
-from videomme_pipeline.demo.smoke.scripts import DRAWING_VERSION
+from videomme_pipeline.demo.smoke.scripts import DRAWING_VERSION, PUBLISHED_AS, SIZES, questions
 from videomme_pipeline.errors import StorageError, VideoMMEError
 from videomme_pipeline.fetch.release import VideoReference
 from videomme_pipeline.fingerprint import fingerprint

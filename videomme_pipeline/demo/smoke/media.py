@@ -14,8 +14,14 @@ from upath import UPath
 
 from videomme_pipeline.demo.package_files import PackageFile, fetch
 from videomme_pipeline.demo.smoke.drawing import ENCODER, GOP_FRAMES, srt, word_lines, write_video
-from videomme_pipeline.demo.smoke.questions import video_ids, youtube_id
-from videomme_pipeline.demo.smoke.scripts import DATA, DRAWING_VERSION, Script, scripts
+from videomme_pipeline.demo.smoke.scripts import (
+    DATA,
+    DRAWING_VERSION,
+    Script,
+    scripts,
+    video_ids,
+    youtube_id,
+)
 from videomme_pipeline.errors import AnnotationError
 from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.rows import from_values
