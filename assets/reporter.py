@@ -5,10 +5,6 @@ it, shows it with another data version, or shows its last attempt as failed. The
 fingerprint, which contains the code version.
 """
 
-from collections.abc import Mapping
-from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
-
 import dagster as dg
 
 from videomme_pipeline.assets.keys import asset_key, key_in, partition_key
@@ -30,20 +26,11 @@ INCOMPLETE = "-incomplete"
 """Ends the data version of a partition that lacks answers."""
 
 
-@dataclass(frozen=True, slots=True)
-class ShownVersions:
-    """The data versions of a stage that Dagster shows, and the partitions that it shows failed."""
-
-    versions: Mapping[Partition, str]
-    failed: AbstractSet[Partition]
-
-    @classmethod
-    def of(cls, instance: dg.DagsterInstance, stage: AnyStage) -> "ShownVersions":
-        return cls(_recorded_versions(instance, stage), failed_attempts(instance, stage))
-
-    def has(self, partition: Partition, fingerprint: str | None) -> bool:
-        """True if Dagster shows the stored version of a partition, and not as failed."""
-        return self.versions.get(partition) == fingerprint and partition not in self.failed
+def shown_versions(instance: dg.DagsterInstance, stage: AnyStage) -> dict[Partition, str]:
+    """The data versions that Dagster shows, without partitions that it shows as failed."""
+    failed = failed_attempts(instance, stage)
+    versions = _recorded_versions(instance, stage)
+    return {partition: versions[partition] for partition in versions if partition not in failed}
 
 
 def materialization(

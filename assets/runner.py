@@ -9,7 +9,7 @@ import dagster as dg
 
 from videomme_pipeline.assets.dagster_internals.events import EventBatch
 from videomme_pipeline.assets.partitions import update_video_partitions
-from videomme_pipeline.assets.reporter import ShownVersions, materialization
+from videomme_pipeline.assets.reporter import materialization, shown_versions
 from videomme_pipeline.assets.stages.checks import check_results
 from videomme_pipeline.project.state.partitions import Partition
 from videomme_pipeline.stages.refresh import NotSelected, refresh, show_scores
@@ -33,14 +33,14 @@ def run_stage(
     project, instance = stage.project, context.instance
     stage.invalidate()
     project.on_log = dg.get_dagster_logger().info
-    shown = ShownVersions.of(instance, stage)
+    shown = shown_versions(instance, stage)
     newest = instance.event_log_storage.get_maximum_record_id()
     with EventBatch(context) as events:
         for event in refresh(stage, requested, builds=builds):
             if (
                 isinstance(event, Target)
                 and not reports_all
-                and shown.has(event.partition, event.fingerprint)
+                and shown.get(event.partition) == event.fingerprint
             ):
                 continue
             events.add(materialization(stage, event, newest))
