@@ -32,7 +32,7 @@ def _fingerprint(benchmark: BenchmarkState, partition: VideoPartition) -> str:
     """The fingerprint of a video's row, which is stale while the file of its video is missing."""
     snapshot = benchmark.snapshot
     try:
-        snapshot.source.files(snapshot.reference(partition.video))
+        snapshot.files(partition.video)
     except VideoMissingError as error:
         raise NotReadyError(str(error)) from error
     return snapshot.versions.video(partition.video)
@@ -59,7 +59,7 @@ def _prepare(stage: BenchmarkStage, partitions: Sequence[VideoPartition]) -> Ite
     for video_id in present:
         try:
             with suppress(VideoMissingError):
-                path = snapshot.source.files(snapshot.reference(video_id)).video
+                path = snapshot.files(video_id).video
                 video_hash(path, video_id, stage.project.hashes)
         except VideoMMEError as error:
             problems[video_id] = str(error)
@@ -102,7 +102,7 @@ def _build(stage: BenchmarkStage, targets: Targets) -> BuildEvents:
 
 def _job(stage: BenchmarkStage, video_id: str, *, content_hash: str) -> ProbeJob:
     snapshot = stage.benchmark.snapshot
-    files = snapshot.source.files(snapshot.reference(video_id))
+    files = snapshot.files(video_id)
     return ProbeJob(
         benchmark=stage.benchmark.name,
         video_id=video_id,

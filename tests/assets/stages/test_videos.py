@@ -73,7 +73,8 @@ def test_a_video_that_goes_or_changes_after_probing_fails_alone(
     assert "no file" in reasons["002"]
     assert "videomme/videos 003 is not up to date" in reasons["003"]
     assert all(
-        frames.target(p).path.exists() == (p.video == "004") for p in frames.partitions(["few"])
+        frames.path_of(frames.target(p)).exists() == (p.video == "004")
+        for p in frames.partitions(["few"])
     )
 
 
