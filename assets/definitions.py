@@ -7,7 +7,7 @@ from typing import cast
 import dagster as dg
 
 from videomme_pipeline.assets import checkpoints
-from videomme_pipeline.assets.dagster_internals.events import output_without_event
+from videomme_pipeline.assets.dagster_internals import output_without_event
 from videomme_pipeline.assets.keys import asset_key, group_name, key_in, parents_of, partitions_of
 from videomme_pipeline.assets.processes import recording_process
 from videomme_pipeline.assets.race import race_job
