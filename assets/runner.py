@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import dagster as dg
 
-from videomme_pipeline.assets.dagster_internals.events import EventBatch
+from videomme_pipeline.assets.dagster_internals import EventBatch
 from videomme_pipeline.assets.keys import asset_key, key_in, partition_key, update_video_partitions
 from videomme_pipeline.assets.stages.checks import check_results
 from videomme_pipeline.assets.stages.metadata import metadata_of, table_metadata

@@ -13,10 +13,7 @@ from urllib.parse import quote
 
 import dagster as dg
 
-from videomme_pipeline.assets.dagster_internals.checks import (
-    evaluation_of_newest,
-    newest_evaluation,
-)
+from videomme_pipeline.assets.dagster_internals import evaluation_of_newest, newest_evaluation
 from videomme_pipeline.assets.keys import asset_key, key_in, partition_key
 from videomme_pipeline.assets.runner import shown_versions
 from videomme_pipeline.assets.stages.checks import LISTED_PARTITIONS

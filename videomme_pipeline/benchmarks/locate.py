@@ -19,15 +19,7 @@ from upath import UPath
 
 from videomme_pipeline.errors import VideoMissingError
 from videomme_pipeline.fetch.release import VideoReference
-from videomme_pipeline.storage.objects import (
-    FileState,
-    RemoteFile,
-    file_state,
-    is_local,
-    list_objects,
-    listing,
-    object_state,
-)
+from videomme_pipeline.storage import objects
 
 VIDEO_FOLDERS = ("data", "videos", "video", ".")
 SUBTITLE_FOLDERS = ("subtitle", "subtitles", "subtitle/subtitle", ".")
@@ -64,10 +56,10 @@ class FrameFolder:
 VideoFile = Path | FrameFolder
 """The file or folder from which a video is read."""
 
-MediaFile = Path | RemoteFile
+MediaFile = Path | objects.RemoteFile
 """A file that may be in an object store."""
 
-VideoSource = VideoFile | RemoteFile
+VideoSource = VideoFile | objects.RemoteFile
 """The place in which a video is stored. `on_local_disk` yields the `VideoFile` to read."""
 
 
@@ -146,18 +138,18 @@ def first_file(paths: Iterable[Path | UPath], suffixes: Sequence[str] = ("",)) -
     """The first of `paths`, each followed by each of `suffixes`, that is a file, or None."""
     for path, suffix in ((path, suffix) for path in paths for suffix in suffixes):
         candidate = path.with_name(path.name + suffix) if suffix else path
-        if is_local(candidate):
+        if objects.is_local(candidate):
             if candidate.is_file():
                 return candidate
             continue
-        with suppress(FileNotFoundError), listing(candidate):
-            return RemoteFile(candidate, object_state(candidate))
+        with suppress(FileNotFoundError), objects.listing(candidate):
+            return objects.RemoteFile(candidate, objects.object_state(candidate))
     return None
 
 
-def state_of(file: MediaFile) -> FileState:
+def state_of(file: MediaFile) -> objects.FileState:
     """The state of a file. That of a remote one is the state in which it was listed."""
-    return file.state if isinstance(file, RemoteFile) else file_state(file)
+    return file.state if isinstance(file, objects.RemoteFile) else objects.file_state(file)
 
 
 _Listing = Callable[[str], Sequence[MediaFile]]
@@ -165,12 +157,12 @@ _Listing = Callable[[str], Sequence[MediaFile]]
 
 
 def _listing_of(root: Path | UPath) -> _Listing:
-    if is_local(root):
+    if objects.is_local(root):
         return lambda folder: _files_in(root / folder)
     by_folder: dict[str, list[MediaFile]] = defaultdict(list)
-    with listing(root):
-        for name, state in list_objects(root).items():
-            by_folder[name.rpartition("/")[0] or "."].append(RemoteFile(root / name, state))
+    with objects.listing(root):
+        for name, state in objects.list_objects(root).items():
+            by_folder[name.rpartition("/")[0] or "."].append(objects.RemoteFile(root / name, state))
     return lambda folder: by_folder[folder]
 
 

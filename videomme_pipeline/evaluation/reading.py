@@ -21,14 +21,7 @@ from videomme_pipeline.frames.sampling_names import configured_sampling
 from videomme_pipeline.judge.judge import Judge, JudgeSpec
 from videomme_pipeline.models.catalog import Catalog
 from videomme_pipeline.models.video_llm import Generation
-from videomme_pipeline.prompts.render import (
-    FrameTimes,
-    Template,
-    TemplateName,
-    load_template,
-    parse_template,
-    with_prompts,
-)
+from videomme_pipeline.prompts import render
 from videomme_pipeline.scoring.readers.read_answer import ReaderName
 from videomme_pipeline.subtitles.align import parse_alignment
 
@@ -55,7 +48,7 @@ class EvaluationFile(VideoSelection):
     """lmms-eval's text before the question. For the prompt `lmms_eval_qwen3_vl`."""
     post_prompt: PromptPart | None = None
     """lmms-eval's last lines of the prompt. For its prompts, `lmms_eval` without subtitles."""
-    frame_times: FrameTimes | None = None
+    frame_times: render.FrameTimes | None = None
     """The text before each frame with its time: `<{seconds:.1f} seconds>`, as Qwen3-VL's processor
     writes it for a video. For frames that are sent as images."""
     reader: ReaderName = ReaderName.CAREFUL
@@ -95,7 +88,7 @@ def parse_evaluation(
             if file.sampling == NONE
             else configured_sampling(file.sampling, path.parent.parent),
             alignment=None if file.subtitles == NONE else parse_alignment(file.subtitles),
-            template=with_prompts(
+            template=render.with_prompts(
                 _template(file.prompt, path.parent, file.benchmark),
                 file.pre_prompt,
                 file.post_prompt,
@@ -113,10 +106,10 @@ def parse_evaluation(
     except VideoMMEError as error:
         raise ConfigurationError(f"{path}: {error}") from error
     is_fixed = evaluation.alignment or find_benchmark(evaluation.benchmark).grouping
-    if is_fixed and file.prompt == TemplateName.LMMS_EVAL and file.post_prompt is not None:
+    if is_fixed and file.prompt == render.TemplateName.LMMS_EVAL and file.post_prompt is not None:
         raise ConfigurationError(
             f"{path}: with subtitles and for questions in groups, lmms-eval does not use "
-            f"`post_prompt`; remove it, or use the prompt {TemplateName.LMMS_EVAL_QWEN3_VL}"
+            f"`post_prompt`; remove it, or use the prompt {render.TemplateName.LMMS_EVAL_QWEN3_VL}"
         )
     for problem in _problems(evaluation):
         raise ConfigurationError(f"{path}: {problem}")
@@ -156,7 +149,7 @@ def _problems(evaluation: Evaluation) -> Iterator[str]:
         )
 
 
-def _template(value: str, folder: Path, benchmark: str) -> Template:
+def _template(value: str, folder: Path, benchmark: str) -> render.Template:
     """The published template `value`, or the template in the file `value` below `folder`.
 
     The benchmark may declare prompts of its own. The file must be inside the configuration folder,
@@ -165,18 +158,18 @@ def _template(value: str, folder: Path, benchmark: str) -> Template:
     """
     declared = find_benchmark(benchmark)
     if value in declared.prompts:
-        return Template(name=value, **dict(declared.prompts[value]))
+        return render.Template(name=value, **dict(declared.prompts[value]))
     path = folder / value
     # `os.path` takes a text that cannot be a path, for example a long one, as no file.
-    if value in set(TemplateName) or not os.path.isfile(path):  # noqa: PTH113
-        return parse_template(value)
+    if value in set(render.TemplateName) or not os.path.isfile(path):  # noqa: PTH113
+        return render.parse_template(value)
     allowed = folder.parent.resolve()
     if not path.resolve().is_relative_to(allowed):
         raise ConfigurationError(
             f"prompt template {value!r}: {path.resolve()} is outside of the configuration folder "
             f"{allowed}; copy the file beside the evaluation"
         )
-    return load_template(path)
+    return render.load_template(path)
 
 
 def _question_ids(named: tuple[str, ...] | str | None, folder: Path) -> tuple[str, ...] | None:

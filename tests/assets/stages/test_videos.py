@@ -83,7 +83,7 @@ def test_frames_that_another_run_has_stored_meanwhile_do_not_count_as_built(
 ) -> None:
     frames = stage(project, "frames")
     targets = [frames.target(partition) for partition in frames.partitions(["few"])]
-    targets[0].path.unlink()
+    frames.path_of(targets[0]).unlink()
     results = [result for result in frames.build(targets) if isinstance(result, BuildResult)]
     assert {result.target.partition: result.by_others for result in results} == {
         target.partition: target is not targets[0] for target in targets
