@@ -411,7 +411,12 @@ def _list_items(text: str) -> dict[int, bool]:
         if _LAST_PARAGRAPH.search(text, start, labels[-1].start()):
             labels.pop()
     listed = _in_sequence(text, labels)
-    numbered = [index for index, label in enumerate(labels) if _is_numbered(text, label)]
+    starts = [max(0, label.start() - _MAX_NUMBER_CHARACTERS) for label in labels]
+    numbered = [
+        index
+        for index, label in enumerate(labels)
+        if _ITEM_NUMBER.search(text, starts[index], label.start())
+    ]
     if numbered[1:] or (numbered and _UNFINISHED.match(text, labels[-1].end())):
         listed.update(numbered)
     if listed and [label[1].upper() for label in labels].count("A") > 2:
@@ -437,11 +442,6 @@ def _in_sequence(text: str, labels: Sequence[re.Match[str]]) -> set[int]:
         if len(run) > 2 or [labels[item][1].upper() for item in run] == ["A", "B"]:
             listed.update(run)
     return listed
-
-
-def _is_numbered(text: str, label: re.Match[str]) -> bool:
-    start = max(0, label.start() - _MAX_NUMBER_CHARACTERS)
-    return _ITEM_NUMBER.search(text, start, label.start()) is not None
 
 
 def _continues(text: str, label: re.Match[str], following: re.Match[str]) -> bool:
