@@ -341,7 +341,7 @@ def _decide(text: str, candidates: Sequence[_Candidate], letters: Sequence[Lette
 
 
 _MAX_CHANGES = 2
-"""How often an answer may change. A response that repeats itself changes it more often."""
+"""The most changes of an answer. A response that repeats itself has more."""
 
 
 def _stated_after(candidates: Sequence[_Candidate], position: int) -> list[_Candidate]:
