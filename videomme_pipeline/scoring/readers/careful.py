@@ -392,7 +392,7 @@ _LABEL = re.compile(
     r"|(?:(?<=\n.)|(?<=- .))(?=[ \t][^\w\s]))"
 )
 _LAST_PARAGRAPH = re.compile(r"\n\s*\n[^\w\n]*\Z")
-_ITEM_NUMBER = re.compile(r"(?:^|\n)[^\w\n]*\d+[.)][^\w\n]*$")
+_ITEM_NUMBER = re.compile(r"(?:^|\n)[^\w\n]*\d+[.)][^\w\n]*")
 _UNFINISHED = re.compile(r"[^\n]*[.:][^\w\n]+\w[^.!?\n]*\Z(?<![.!?*\"')])")
 _YES_OR_NO = re.compile(r"\W*(?:yes|no|true|false)\W*", re.IGNORECASE)
 _MAX_ITEM_CHARACTERS = 160
@@ -411,12 +411,8 @@ def _list_items(text: str) -> dict[int, bool]:
         if _LAST_PARAGRAPH.search(text, start, labels[-1].start()):
             labels.pop()
     listed = _in_sequence(text, labels)
-    starts = [max(0, label.start() - _MAX_NUMBER_CHARACTERS) for label in labels]
-    numbered = [
-        index
-        for index, label in enumerate(labels)
-        if _ITEM_NUMBER.search(text, starts[index], label.start())
-    ]
+    number_ends = {number.end() for number in _ITEM_NUMBER.finditer(text)}
+    numbered = [index for index, label in enumerate(labels) if label.start() in number_ends]
     if numbered[1:] or (numbered and _UNFINISHED.match(text, labels[-1].end())):
         listed.update(numbered)
     if listed and [label[1].upper() for label in labels].count("A") > 2:
