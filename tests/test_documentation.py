@@ -35,8 +35,7 @@ from videomme_pipeline.evaluation.reading import EvaluationFile
 from videomme_pipeline.fingerprint import Spec
 from videomme_pipeline.project.checkpoints import read_training_runs
 from videomme_pipeline.project.nightly.tracked import read_nightly
-from videomme_pipeline.project.runs.settings import RUNS_FILE, RunsSpec
-from videomme_pipeline.project.upkeep.frame_budget import STORAGE_FILE, StorageSpec
+from videomme_pipeline.project.runs.settings import RUNS_FILE, STORAGE_FILE, RunsSpec, StorageSpec
 
 USAGE = ROOT / "docs" / "commands.md"
 """This page is written from the code. Its blocks are no commands to run, but their usage."""
@@ -102,7 +101,12 @@ for block in blocks("sh", "console"):
         if not " ".join(command).startswith(NOT_RUN):
             FIRST_BLOCKS.setdefault(tuple(command), block)
 COMMANDS = [
-    pytest.param([*words], id=f"{block} {' '.join(words)}") for words, block in FIRST_BLOCKS.items()
+    pytest.param(
+        [*words],
+        id=f"{block} {' '.join(words)}",
+        marks=[pytest.mark.slow] * (words[0] == "sweep" or words == ("run",)),  # build much
+    )
+    for words, block in FIRST_BLOCKS.items()
 ]
 
 
