@@ -138,7 +138,8 @@ class Versions:
         settings = self._once(
             ("prompts", name),
             lambda: fingerprint(
-                "prompts", code_version("prompts"), name, evaluation.template.fingerprint
+                *("prompts", code_version("prompts"), name, evaluation.template.fingerprint),
+                *filter(None, [evaluation.conversation]),
             ),
         )
         return self._once(
