@@ -9,9 +9,8 @@ from videomme_pipeline.project.project import open_project
 class EvaluationComponent(dg.Component, dg.Model, dg.Resolvable):
     """A project as a Dagster component (`type: videomme_pipeline.EvaluationComponent`).
 
-    `configuration` and `data` are the folders of the project, relative to the folder of
-    `defs.yaml`. `data` can also be the URL of an object store. A code location can have one
-    component.
+    `configuration` and `data` are folders relative to that of `defs.yaml`. `data` can also be the
+    URL of an object store. A code location can have one component.
     """
 
     configuration: str = "assets"

@@ -19,7 +19,7 @@ from videomme_pipeline.assets.processes import recording_process
 from videomme_pipeline.assets.race import race_job
 from videomme_pipeline.assets.runner import run_stage
 from videomme_pipeline.assets.stages.checks import check_specs, unanswered
-from videomme_pipeline.assets.stages.metadata import column_schema
+from videomme_pipeline.assets.stages.metadata import TABLES, column_schema
 from videomme_pipeline.assets.stages.nightly import nightly_asset, nightly_key
 from videomme_pipeline.assets.step import resources_of, run_resources, within_step
 from videomme_pipeline.assets.triggers.automation import results_sensor, when_results_changed
@@ -108,6 +108,8 @@ def _asset(stage: AnyStage, result_keys: Sequence[dg.AssetKey]) -> dg.AssetsDefi
     is_result = described is stage
     partitions: dg.PartitionsDefinition[str] | None = None
     metadata: dict[str, object] = {}
+    if stage.name in TABLES:
+        metadata["dagster/table_name"] = TABLES[stage.name]
     if isinstance(stage, BenchmarkStage):
         partitions = partitions_of(stage)
         metadata["dagster/column_schema"] = column_schema(stage.stage.row_class)
@@ -149,7 +151,6 @@ def _asset(stage: AnyStage, result_keys: Sequence[dg.AssetKey]) -> dg.AssetsDefi
 
 
 def _deps(stage: AnyStage) -> list[dg.AssetDep]:
-    """The assets upstream of a stage, with the mappings to parent partitions."""
     if not isinstance(stage, BenchmarkStage):
         return [dg.AssetDep(key_in(stage.project, label)) for label in upstream_of(stage)]
     return [

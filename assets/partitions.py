@@ -1,9 +1,8 @@
 """Dagster's partitions of a benchmark's stages, and the parents of each partition.
 
-Videos are a dynamic dimension, because the annotations list them. Samplings, tracks and
-evaluations are static dimensions, because the configuration files list them. Only static dimensions
-can be mapped onto each other exactly. A partition of an evaluation that uses no frames or no
-subtitles has no parent in that stage.
+Videos are a dynamic dimension, because the annotations list them. The others are static ones, which
+the configuration files list, since only these can be mapped onto each other exactly. A partition of
+an evaluation that uses no frames or no subtitles has no parent in that stage.
 """
 
 from collections import defaultdict
@@ -46,7 +45,7 @@ def parents_of(stage: BenchmarkStage, upstream_stage: BenchmarkStage) -> dg.Part
             parents.value: dg.DimensionPartitionMapping(
                 children.value, dg.StaticPartitionMapping(dict(children_of))
             ),
-        },
+        }
     )
 
 

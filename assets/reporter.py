@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import dagster as dg
 
 from videomme_pipeline.assets.keys import asset_key, key_in, partition_key
-from videomme_pipeline.assets.stages.metadata import metadata_of
+from videomme_pipeline.assets.stages.metadata import metadata_of, table_metadata
 from videomme_pipeline.project.state.partitions import WHOLE, Partition
 from videomme_pipeline.stages.plan import upstream_of
 from videomme_pipeline.stages.refresh import NotSelected, RefreshEvent
@@ -81,7 +81,7 @@ def materialization(
         asset_key=asset_key(stage),
         partition=partition_key(stage, target.partition),
         tags=tags,
-        metadata=metadata_of(facts),
+        metadata=metadata_of(facts) | table_metadata(stage, facts),
     )
 
 

@@ -127,7 +127,6 @@ def run_nightly(
         assets=[*map(nightly_asset, chosen)],
         jobs=[nightly_job(chosen)],
         resources=run_resources(project),
-        executor=dg.in_process_executor,
     )
     run_here(
         project,

@@ -26,9 +26,8 @@ def run_stage(
 ) -> Sequence[dg.AssetCheckResult]:
     """Build the stale partitions among `requested`, and report each one as an event.
 
-    Stored partitions are reported, too, if Dagster does not show them, or all with `reports_all`:
-    a backfill counts a partition without an event as failed. Without `builds`, nothing is built.
-    Returns the results of the asset's checks.
+    Stored partitions are reported, too, if Dagster does not show them, or all with `reports_all`: a
+    backfill counts a partition without an event as failed. Returns the results of the checks.
     """
     project, instance = stage.project, context.instance
     stage.invalidate()
@@ -45,7 +44,7 @@ def run_stage(
                 continue
             events.add(materialization(stage, event, newest))
             if not isinstance(event, NotSelected):
-                is_built = isinstance(event, BuildResult)
+                is_built = isinstance(event, BuildResult) and not event.by_others
                 counted = project.built if is_built else project.registered
                 counted[stage.label] += 1
     update_video_partitions(stage, instance)

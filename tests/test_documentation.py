@@ -102,7 +102,12 @@ for block in blocks("sh", "console"):
         if not " ".join(command).startswith(NOT_RUN):
             FIRST_BLOCKS.setdefault(tuple(command), block)
 COMMANDS = [
-    pytest.param([*words], id=f"{block} {' '.join(words)}") for words, block in FIRST_BLOCKS.items()
+    pytest.param(
+        [*words],
+        id=f"{block} {' '.join(words)}",
+        marks=[pytest.mark.slow] * (words[0] == "sweep" or words == ("run",)),  # build much
+    )
+    for words, block in FIRST_BLOCKS.items()
 ]
 
 

@@ -30,9 +30,8 @@ from videomme_pipeline.project.nightly.tracked import NightlySpec, TrackedEvalua
 from videomme_pipeline.project.project import PAGE_VARIABLE
 from videomme_pipeline.reports.markdown import in_markdown
 from videomme_pipeline.scoring.nightly.assess import Assessment, NightlyFinding, write_findings
-from videomme_pipeline.scoring.nightly.observation import ObservedQuestion
 from videomme_pipeline.scoring.nightly.policy import RULE_VERSION, NightlyCheck, Severity
-from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
+from videomme_pipeline.scoring.scored_question import ObservedQuestion, Outcome, ScoredQuestion
 from videomme_pipeline.stages.facts import Markdown
 from videomme_pipeline.storage.names import is_part, record_of
 from videomme_pipeline.storage.tables import read_rows
@@ -103,16 +102,12 @@ def nightly_asset(tracked: TrackedEvaluation) -> dg.AssetsDefinition:
         deps=[
             dg.AssetDep(key, partition_mapping=previous_run),
             dg.AssetDep(
-                scores,
-                partition_mapping=dg.SpecificPartitionsPartitionMapping([evaluation.name]),
+                scores, partition_mapping=dg.SpecificPartitionsPartitionMapping([evaluation.name])
             ),
         ],
         check_specs=[
             dg.AssetCheckSpec(
-                check.value,
-                asset=key,
-                description=_DESCRIPTIONS[check],
-                partitions_def=partitions,
+                check.value, asset=key, description=_DESCRIPTIONS[check], partitions_def=partitions
             )
             for check in checks
         ]
@@ -128,9 +123,7 @@ def nightly_asset(tracked: TrackedEvaluation) -> dg.AssetsDefinition:
             ),
         ],
     )
-    def nightly_run(
-        context: dg.AssetExecutionContext,
-    ) -> Iterator[dg.MaterializeResult[Any]]:
+    def nightly_run(context: dg.AssetExecutionContext) -> Iterator[dg.MaterializeResult[Any]]:
         tracked.benchmark.invalidate()
         date = context.partition_key
         reference = tracked.reference()  # raises an error before any request is sent
@@ -259,7 +252,6 @@ def _newest_result(key: dg.AssetKey, tracked: TrackedEvaluation) -> dg.AssetChec
 def _metadata(
     rows: Sequence[ObservedQuestion], reference: Sequence[ScoredQuestion], assessment: Assessment
 ) -> dict[str, Any]:
-    """The numbers of a nightly run, which the UI plots over time."""
     outcomes = [row.outcome for row in rows]
     compared, previous = assessment.against_reference, assessment.against_previous_run
     failed = [

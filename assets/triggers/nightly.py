@@ -38,9 +38,7 @@ def nightly_schedule(
         ),
         description="Start a nightly run at the time in nightly.yaml.",
     )
-    def start_nightly_run(
-        context: dg.ScheduleEvaluationContext,
-    ) -> dg.RunRequest | dg.SkipReason:
+    def start_nightly_run(context: dg.ScheduleEvaluationContext) -> dg.RunRequest | dg.SkipReason:
         date = nightly_date(context.scheduled_execution_time, nightly.timezone)
         missing = [evaluation for evaluation in tracked if not evaluation.is_complete(date)]
         if not missing:

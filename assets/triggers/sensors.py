@@ -79,7 +79,7 @@ def dead_runs_sensor() -> dg.SensorDefinition:
     """End runs whose process died, which would count against the limit of concurrent runs."""
 
     @dg.sensor(
-        name="dead_runs",
+        name="upkeep_dead_runs",
         minimum_interval_seconds=60,
         default_status=dg.DefaultSensorStatus.RUNNING,
         description="End runs whose process died.",

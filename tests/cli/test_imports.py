@@ -6,6 +6,7 @@ import subprocess
 import sys
 import sysconfig
 from collections.abc import Callable
+from operator import itemgetter
 from pathlib import Path
 
 import pytest
@@ -30,10 +31,9 @@ for package in sys.argv.pop(1).split():
 from videomme_pipeline.cli.app import main
 main()
 """
+SLOW = (("cache", "ls"), ("cache", "gc", "--dry-run"), ("export", "one"))
 WITHOUT_DAGSTER = (
-    ("cache", "ls"),
-    ("cache", "gc", "--dry-run"),
-    ("export", "one"),
+    *(pytest.param(command, marks=pytest.mark.slow) for command in SLOW),
     ("compare", "one", "two"),
     ("score", str(GOLDEN / "scores" / "v1_responses.json"), "--judge", "small"),
 )
@@ -80,7 +80,7 @@ def run(tmp_path: Path) -> Run:
     return run
 
 
-@pytest.mark.parametrize("command", WITHOUT_DAGSTER, ids=lambda command: command[0])
+@pytest.mark.parametrize("command", WITHOUT_DAGSTER, ids=itemgetter(0))
 def test_a_command_runs_without_dagster(run: Run, command: tuple[str, ...]) -> None:
     with ModelServer(answer=lambda _: "A") as server:
         ended = run(*command, without="dagster", models={"small": {"base_url": server.base_url}})
@@ -139,7 +139,7 @@ def test_a_plan_does_not_search_its_modules_for_garbage(run: Run) -> None:
     assert re.search(r"searches [012], frozen True$", ended.stderr.strip()), ended.stderr
 
 
-@pytest.mark.parametrize("command", ["run", "status", "nightly"])
+@pytest.mark.parametrize("command", ["run", pytest.param("nightly", marks=pytest.mark.slow)])
 def test_a_plan_is_announced_before_dagster_is_imported(run: Run, command: str) -> None:
     ended = run(command, without="dagster")
     assert ended.stderr.startswith("Planning…\n")

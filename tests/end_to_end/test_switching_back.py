@@ -160,6 +160,7 @@ def test_changing_a_prompt_and_changing_it_back_builds_and_asks_nothing(
         assert all(shown.has(p, stage.fingerprint(p)) for p in stage.partitions())
 
 
+@pytest.mark.slow
 def test_two_versions_of_the_package_share_a_folder(
     machine: Machine,
     server: ModelServer,
@@ -192,7 +193,8 @@ def copied(source: Project, names: Sequence[str], target: Path) -> None:
     subprocess.run(command, check=False, cwd=source.store.root.path)
 
 
-@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [0, 1])
 def test_folders_of_two_settings_can_be_copied_into_one_in_any_order(
     machine: Machine, server: ModelServer, tmp_path: Path, seed: int
 ) -> None:
@@ -269,6 +271,7 @@ def test_garbage_is_what_neither_a_plan_nor_scores_of_the_last_month_need(
     assert server.request_count == asked
 
 
+@pytest.mark.slow
 def test_garbage_of_scores_that_were_shown_in_the_last_month_is_kept(
     machine: Machine, instance: dg.DagsterInstance
 ) -> None:
@@ -306,7 +309,7 @@ def copied_over(path: Path, other: Path) -> None:
     ("stage", "damage"),
     [
         ("prompts", swapped),
-        ("responses", truncated),
+        pytest.param("responses", truncated, marks=pytest.mark.slow),
         pytest.param("scores", copied_over, marks=pytest.mark.slow),
         pytest.param("videos", swapped, marks=pytest.mark.slow),
     ],
@@ -385,6 +388,7 @@ def own_project(root: Path, videos: Mapping[str, bytes], *names: str, **model: A
     return open_project(folder, str(root / "data"))
 
 
+@pytest.mark.slow
 def test_the_longest_names_are_stored_also_when_they_fail_lack_answers_or_are_damaged(
     tmp_path: Path, server: ModelServer, instance: dg.DagsterInstance
 ) -> None:

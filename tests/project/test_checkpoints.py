@@ -111,6 +111,7 @@ def test_checkpoints_in_an_object_store_are_listed() -> None:
         ({"pattern": "x-*", "template": "short", "step": "{step}-{step}"}, "`step` is "),
         ({"pattern": "x-*", "template": "short", "margin": -1}, "expected at least 0"),
         ({"pattern": "x-*", "template": "short", "complet": "x"}, "did you mean `complete`"),
+        ({"pattern": "x-*", "template": "short", "tracker": "wand"}, "did you mean `wandb`"),
     ],
 )
 def test_a_mistake_in_checkpoints_yaml_is_explained(

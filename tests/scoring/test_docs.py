@@ -1,19 +1,15 @@
 """The numbers in docs/reader-accuracy.md and docs/compare.md are the measured ones."""
 
-import random
 from typing import Any
 
 import pytest
 
 from tests.support.agreement import counts, labelled_responses, letter_read, letters_read
 from tests.support.paths import ROOT
-from tests.support.subtitle_files import sampled_frames, srt_file
 from videomme_pipeline.formats.score_file import ScoreOptions, score_file
 from videomme_pipeline.scoring.readers.read_answer import ReaderName
 from videomme_pipeline.scoring.statistics.groups import GroupRule
 from videomme_pipeline.scoring.statistics.power import PowerAnalysis
-from videomme_pipeline.subtitles.align import align, parse_alignment
-from videomme_pipeline.subtitles.cues import read_srt
 
 GOLDEN = ROOT / "tests" / "golden" / "scores"
 ACCURACY = (ROOT / "docs" / "reader-accuracy.md").read_text(encoding="utf-8")
@@ -52,24 +48,6 @@ def test_the_docs_show_the_effect_of_the_reader_on_v1(reader: ReaderName) -> Non
 def test_the_docs_show_the_effect_of_the_reader_on_v2(reader: ReaderName) -> None:
     row = outcomes(reader, "v2_responses.json", benchmark="videomme_v2") + group_scores(reader)
     assert row in ACCURACY
-
-
-@pytest.mark.parametrize(
-    ("policies", "row"),
-    [
-        (("official", "vlmevalkit", "lmms_eval"), "`official`, `vlmevalkit`, `lmms_eval`"),
-        (("window-500",), "`window-500`"),
-        (("full", "lmms_eval_full"), "`full`, `lmms_eval_full`"),
-    ],
-)
-def test_the_docs_show_the_effect_of_alignment(policies: tuple[str, ...], row: str) -> None:
-    cues = read_srt(srt_file(600, random.Random(0)))
-    for policy in policies:
-        cells = []
-        for count in (16, 64):
-            lines = align(parse_alignment(policy), cues, sampled_frames(600, count))
-            cells.append(f"{len(lines)} ({sum(len(line.text) for line in lines):,})")
-        assert f"| {row} | {cells[0]} | {cells[1]} |" in ACCURACY
 
 
 @pytest.mark.parametrize("reader", ReaderName)

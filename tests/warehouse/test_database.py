@@ -33,8 +33,7 @@ from videomme_pipeline.models.video_llm import FailureKind, Usage
 from videomme_pipeline.responses.response import AttemptRow, Served
 from videomme_pipeline.scoring.checkpoint import Checkpoint, write_checkpoint
 from videomme_pipeline.scoring.findings.run import EvaluatedVideo
-from videomme_pipeline.scoring.nightly.observation import ObservedQuestion
-from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
+from videomme_pipeline.scoring.scored_question import ObservedQuestion, Outcome, ScoredQuestion
 from videomme_pipeline.scoring.statistics.breakdowns import breakdown, group_breakdowns
 from videomme_pipeline.scoring.statistics.compare import compare
 from videomme_pipeline.scoring.statistics.estimates import accuracy_interval, clustered_mean
@@ -729,7 +728,7 @@ def test_the_file_opens_anywhere_without_the_data_folder(tmp_path: Path, store: 
     ran = subprocess.run(
         [sys.executable, "-c", script, moved], cwd="/", capture_output=True, text=True, check=True
     )
-    assert ran.stdout == "4\n"
+    assert ran.stdout.splitlines()[-1] == "4"  # after a bar of progress on a slow machine
 
 
 def test_tables_are_the_same_however_many_files_are_read_at_a_time(

@@ -132,12 +132,12 @@ def _sheet_rows(xml: bytes, texts: list[str]) -> Iterator[Row]:
                 cells[number] = _cell_text(element, texts) if len(element) else None
         elif element.tag == _ROW:
             element.clear()  # there may be millions of cells
-            if not columns:
+            if cells and columns:
+                yield TableRow((columns[column], text) for column, text in cells.items())
+            elif cells:
                 columns = {column: text for column, text in cells.items() if text}
                 last = max(columns, default=0)
                 check_names([columns.get(column, "") for column in range(1, last + 1)])
-            elif cells:
-                yield TableRow((columns[column], text) for column, text in cells.items())
             cells, number = {}, 0
 
 

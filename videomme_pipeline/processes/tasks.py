@@ -9,14 +9,11 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Generic, Protocol, TypeVar, cast
+from typing import Any, Generic, Protocol, cast
 
 from videomme_pipeline.errors import VideoMMEError
-from videomme_pipeline.processes.children import Child, ChildFailedError, TaskLimits
+from videomme_pipeline.processes.children import Child, ChildFailedError, Task, TaskLimits, Value
 from videomme_pipeline.processes.cores import usable_cores
-
-Task = TypeVar("Task")
-Value = TypeVar("Value")
 
 LOOK_SECONDS = 1.0
 """Seconds between looks at the workers while no task ends."""

@@ -1,7 +1,6 @@
 """Charts as SVG, rendered in a child process.
 
-The JavaScript engine of vl-convert aborts its process when it cannot reserve enough address space,
-for example under `ulimit -v`.
+The JavaScript engine of vl-convert aborts its process without enough address space.
 """
 
 from functools import cache
@@ -11,18 +10,12 @@ from videomme_pipeline.processes.children import Child, TaskLimits
 
 
 def render_svg(vega_lite: str) -> str:
-    """A Vega-Lite chart as SVG, rendered without a browser.
-
-    Raises:
-        ChildFailedError: if the engine crashed or took too long.
-        MissingExtraError: if vl-convert is not installed.
-    """
+    """A Vega-Lite chart as SVG. Raises ChildFailedError or MissingExtraError."""
     return _renderer().run(_render, vega_lite, TaskLimits(seconds=120))
 
 
 @cache
 def _renderer() -> Child:
-    """The child of this process that keeps the engine loaded and ends with this process."""
     return Child()
 
 

@@ -37,12 +37,15 @@ class Checkpoint:
     template: str
     """The evaluation whose settings are used."""
     benchmark: str
+    """Name of the benchmark."""
     evaluation: str
     """The evaluation of the checkpoint."""
     folder: str
     """Path or URL of the checkpoint."""
     recorded_at: datetime
+    """When the checkpoint was found to be finished."""
     outcome: CheckpointOutcome = CheckpointOutcome.PENDING
+    """The decision of the gate, or why there is none."""
     reference: str | None = None
     """The evaluation that the checkpoint was compared with, or None for the first checkpoint."""
     verdict: str | None = None
@@ -50,8 +53,11 @@ class Checkpoint:
     difference: float | None = None
     """Score of the checkpoint minus that of the reference, in points of 100."""
     difference_low: float | None = None
+    """Lower bound of the 95% interval of the difference."""
     difference_high: float | None = None
+    """Upper bound of the 95% interval of the difference."""
     p_value: float | None = None
+    """Of the sign-flip test of the difference."""
     reason: str | None = None
     """Why the checkpoint was not evaluated, or a sentence about the comparison."""
 

@@ -173,7 +173,7 @@ def _report(
     if shows_sheet and stored.count and find_benchmark(stage.benchmark.name).is_public:
         frames = read_frames(stage.project.store, str(target.name.variant), settings)
         facts["contact_sheet"] = _contact_sheet(frames)
-    return BuildResult(target=target, facts=facts)
+    return BuildResult(target=target, facts=facts, by_others=stored.reused)
 
 
 def _contact_sheet(frames: FrameSet) -> Picture:

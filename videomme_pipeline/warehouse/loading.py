@@ -15,9 +15,8 @@ from videomme_pipeline.responses.response import AttemptRow
 from videomme_pipeline.rows import arrow_schema
 from videomme_pipeline.scoring.checkpoint import Checkpoint
 from videomme_pipeline.scoring.findings.run import EvaluatedVideo
-from videomme_pipeline.scoring.nightly.observation import ObservedQuestion
 from videomme_pipeline.scoring.recorded_look import RecordedLook
-from videomme_pipeline.scoring.scored_question import ScoredQuestion
+from videomme_pipeline.scoring.scored_question import ObservedQuestion, ScoredQuestion
 from videomme_pipeline.storage.results import Results
 from videomme_pipeline.storage.tables import read_tables
 from videomme_pipeline.videos.probe import Video
@@ -112,7 +111,6 @@ def facet_types() -> dict[str, type]:
 
 
 def _with_facets(rows: pa.Table, types: Mapping[str, type]) -> pa.Table:
-    """`rows` with a column for each facet that their column `facets` has."""
     encoded = rows[FACETS].combine_chunks().dictionary_encode()
     facets = [json.loads(str(text)) for text in encoded.dictionary.to_pylist()]
     for column in types.keys() & set().union(*facets):

@@ -1,9 +1,8 @@
 """The smoke benchmarks, and the source that draws their videos.
 
 `smoke` has the schema of Video-MME (three questions per video). `smoke_v2` has the schema of
-Video-MME-v2 (groups of four questions, up to eight options) and uses some of the same videos. Most
-videos are drawn from a script. A few are real clips with a free license from registry packages. A
-score on them only shows that the pipeline works.
+Video-MME-v2 (groups of four questions, up to eight options) and some of the same videos. Most are
+drawn from a script, and a few are real clips with a free license from registry packages.
 """
 # ruff: noqa: PLC0415 - drawing loads libav, so it is imported only where something is drawn
 

@@ -1,7 +1,6 @@
 """The questions of the smoke benchmarks, in `data/` in the layouts of the published annotations.
 
-The correct answer about a drawn video is a value of its script, and wrong answers are values of the
-same kind.
+The correct answer about a drawn video is a value of its script. Wrong ones are of the same kind.
 """
 
 from collections.abc import Mapping
@@ -24,11 +23,7 @@ PUBLISHED_AS: Mapping[str, str] = {"smoke": "videomme", "smoke_v2": "videomme_v2
 
 @cache
 def questions(benchmark: str) -> tuple[Question, ...]:
-    """The questions of `smoke` or `smoke_v2`, in the order of the videos.
-
-    Raises:
-        AnnotationError: if `benchmark` is another one.
-    """
+    """The questions of `smoke` or `smoke_v2`. Raises AnnotationError for another benchmark."""
     if benchmark not in SIZES:
         raise AnnotationError(f"{benchmark}: the smoke benchmarks are {' and '.join(SIZES)}")
     published = Declaration.read(PUBLISHED / f"{PUBLISHED_AS[benchmark]}.yaml")

@@ -1,7 +1,6 @@
 """The scripts of the smoke videos: the content of every scene (`data/scripts.json`).
 
-The names and values of fields are part of the fingerprint of a drawn video, so they keep their
-British spelling (`colour`).
+The names and values of fields are part of fingerprints, so they keep the spelling `colour`.
 """
 
 import json

@@ -136,8 +136,7 @@ def _expected_requests(inputs: Inputs) -> list[VideoRequests]:
 def estimate_judge(benchmark: BenchmarkState, name: str) -> CostEstimate | None:
     """The cost of an evaluation's judge as a range, or None if it has none.
 
-    The lower bound counts the stored answers that cannot be read. The upper bound also counts every
-    answer that is still missing.
+    The upper bound counts missing answers, too, and the lower one only unreadable stored ones.
     """
     evaluation = benchmark.evaluations[name]
     judge = evaluation.judge
@@ -179,7 +178,6 @@ def _texts(requests: Iterable[VideoRequests]) -> list[str]:
 
 @contextmanager
 def _journal(benchmark: BenchmarkState) -> Iterator[Journal | None]:
-    """The journal of the project, or None if it does not exist yet."""
     database = journal_of(benchmark.store)
     if not database.exists():
         yield None

@@ -74,9 +74,8 @@ class ServerRecord:
     def keys(self, spec: ModelSpec) -> list[str | None]:
         """The keys of the records that describe the current server, for the names of files.
 
-        The current record comes first. Others describe the same server: they come from another
-        folder, in which the server reported more or less when it was first seen. [None] if no
-        server of the model was ever seen.
+        The current record comes first. Others are from folders in which the same server reported
+        more or less when it was first seen. [None] if no server of the model was ever seen.
         """
         seen = self.seen(spec) if isinstance(spec, EndpointSpec) else []
         if not seen:

@@ -1,7 +1,6 @@
 """Programs that a configuration names, which a run or the UI starts with the rights of the user.
 
-Everybody who can write a configuration file chooses them, so the commands that start them name
-them.
+Everybody who can write a configuration file chooses them, so commands that start them name them.
 """
 
 from videomme_pipeline.project.project import Project

@@ -11,9 +11,8 @@ from statistics import fmean
 from videomme_pipeline.errors import ScoringError, listed
 from videomme_pipeline.rows import JsonMapping
 from videomme_pipeline.scoring.nightly.alarm import AlarmState, Mask, RunCounts, watch
-from videomme_pipeline.scoring.nightly.history import History, history_of
+from videomme_pipeline.scoring.nightly.history import History, Observation, history_of
 from videomme_pipeline.scoring.nightly.marginals import worse_marginals
-from videomme_pipeline.scoring.nightly.observation import Observation
 from videomme_pipeline.scoring.nightly.policy import (
     BUDGET_SHARES,
     RULE_VERSION,
@@ -70,11 +69,7 @@ class Assessment:
 
 
 def write_findings(store: Store, benchmark: str, assessment: Assessment, fingerprint: str) -> None:
-    """Store the findings of a nightly run under the fingerprint of its scores.
-
-    Raises:
-        StorageError: if the file cannot be written.
-    """
+    """Store the findings of a nightly run under the fingerprint of its scores, or StorageError."""
     path = store.findings(benchmark, assessment.evaluation, assessment.date)
     write_rows(path, assessment.findings, NightlyFinding, fingerprint=fingerprint)
 
@@ -93,15 +88,11 @@ def assess(
     """The assessment of the last of `observations`. The first `references` runs are references.
 
     All runs are compared with each other. "The reference" in a comparison is the first run.
-    `tracked` is the number of evaluations that share the budget of false alarms.
-
-    Raises:
-        ScoringError: if there is no reference with rows, or no nightly run.
+    `tracked` is the number of evaluations that share the budget of false alarms. ScoringError if
+    there is no reference with rows, or no nightly run.
     """
-    if len(observations) < 2:
-        raise ScoringError("a nightly run needs a reference before it; run the evaluation first")
-    reference, previous, current = observations[0], observations[-2], observations[-1]
     history = history_of([observation.rows for observation in observations])
+    reference, previous, current = observations[0], observations[-2], observations[-1]
     against_reference = _compared(current, reference)
     budgets = runs_per_false_alarm(spec, history, tracked)
     dates = [observation.name for observation in observations]

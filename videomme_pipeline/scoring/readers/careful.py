@@ -89,7 +89,9 @@ def _marked(answer: str) -> Span | None:
         tags = [tag for tag in tags if tag.start() < added.start()]
     for tag in reversed(tags[-_MAX_TAGS:]):
         span = (tag.end(), _tag_end(answer, tag))
-        if set_markup_aside(answer[slice(*span)]).strip(" \t\n._"):
+        after = _TAG_END.sub("", answer[span[1] : span[1] + _NEAR])
+        is_condition = PATTERNS["condition_after"].match(after)
+        if not is_condition and set_markup_aside(answer[slice(*span)]).strip(" \t\n._"):
             return span
     return None
 
@@ -288,7 +290,13 @@ def _without_lists(
     ]
     right = [start for start, is_marked_right in items.items() if is_marked_right]
     if [text[start].upper() for start in items] == [*letters]:
-        kept = [candidate for candidate in kept if candidate.start != min(items)]
+        kept = [
+            candidate
+            for candidate in kept
+            if candidate.start not in items
+            or (candidate.role is Role.DECLARED and candidate.start != min(items))
+            or not any(map(str.isalnum, text[candidate.end :]))
+        ]
     if len(right) == 1:
         start = right[0]
         # The word that marks the item is also before the next label: "B. 猫 正确 C. 鸟".
@@ -408,9 +416,11 @@ _LABEL = re.compile(
     r"[*_`\"')\]]{0,3}[ \t]?(?:[.):|=(]|(?<=[)\]])(?=[ \t]))"
     r"|(?:(?<=\n.)|(?<=- .))(?=[ \t][^\w\s]))"
 )
-_LAST_PARAGRAPH = re.compile(r"\n\s*\n[^\w\n]*[A-Na-n]\W*\Z")
-_FIRST_NUMBER = re.compile(r"(?:^|\n)[^\w\n]*1[.)][^\w\n]*$")
+_LAST_PARAGRAPH = re.compile(r"\n\s*\n[^\w\n]*\Z")
+_ITEM_NUMBER = re.compile(r"(?:^|\n)[^\w\n]*(\d+)[.)][^\w\n]*$")
 _UNFINISHED = re.compile(r"[^\n]*[.:][^\w\n]+\w[^.!?\n]*\Z(?<![.!?*\"')])")
+_OPENS_LIST = re.compile(r"\?[ ]A")
+_UNFINISHED_ITEM = re.compile(r"[^\n]\nA\W\W?[ ]*\w[^.!?\n]*(?<![.!?*\"')])")
 _YES_OR_NO = re.compile(r"\W*(?:yes|no|true|false)\W*", re.IGNORECASE)
 _MAX_ITEM_CHARACTERS = 160
 _MAX_NUMBER_CHARACTERS = 12
@@ -423,10 +433,18 @@ def _list_items(text: str) -> dict[int, bool]:
     them. "A. No, B." is a correction, not a list. "1. A. … The man" is a list that was cut off.
     """
     labels = list(_LABEL.finditer(text))
-    if labels and _LAST_PARAGRAPH.search(text, max(0, labels[-1].start() - _MAX_NUMBER_CHARACTERS)):
-        labels.pop()
+    if labels and not any(map(str.isalnum, text[labels[-1].end() :])):
+        start = max(0, labels[-1].start() - _MAX_NUMBER_CHARACTERS)
+        if _LAST_PARAGRAPH.search(text, start, labels[-1].start()):
+            labels.pop()
     listed = _in_sequence(text, labels)
-    if labels and _is_cut_off(text, labels[-1]):
+    numbered = [i for i, label in enumerate(labels) if _item_number(text, label)]
+    listed.update(numbered[1:] and numbered)
+    if listed:  # "Who wins? A. … B. …"
+        listed.update(
+            i for i, label in enumerate(labels) if _OPENS_LIST.match(text, label.start() - 2)
+        )
+    if labels and _is_cut_off(text, labels[-1], follows_list=bool(listed)):
         listed.add(len(labels) - 1)
     ends = [*(label.start() for label in labels[1:]), len(text)]
     contents = {
@@ -449,15 +467,26 @@ def _in_sequence(text: str, labels: Sequence[re.Match[str]]) -> set[int]:
     return listed
 
 
-def _is_cut_off(text: str, label: re.Match[str]) -> bool:
-    before = text[max(0, label.start() - _MAX_NUMBER_CHARACTERS) : label.start()]
-    is_first = label[1].upper() == "A" and _FIRST_NUMBER.search(before)
-    return bool(is_first and _UNFINISHED.match(text, label.end()))
+def _is_cut_off(text: str, label: re.Match[str], *, follows_list: bool) -> bool:
+    if label[1].upper() != "A":
+        return False
+    if follows_list:
+        return _UNFINISHED_ITEM.fullmatch(text, max(0, label.start() - 2)) is not None
+    return _item_number(text, label) == "1" and _UNFINISHED.match(text, label.end()) is not None
+
+
+def _item_number(text: str, label: re.Match[str]) -> str | None:
+    start = max(0, label.start() - _MAX_NUMBER_CHARACTERS)
+    number = _ITEM_NUMBER.search(text, start, label.start())
+    return number and number[1]
 
 
 def _continues(text: str, label: re.Match[str], following: re.Match[str]) -> bool:
     is_later = following[1].upper() > label[1].upper()
-    return is_later and not PATTERNS["correction"].search(text, label.end(), following.start())
+    is_turn = label[0].endswith(":") and text.count("\n", label.end(), following.start()) == 1
+    return (is_later or is_turn) and not PATTERNS["correction"].search(
+        text, label.end(), following.start()
+    )
 
 
 def _is_right(content: str) -> bool:

@@ -53,9 +53,17 @@ def read_repeated_option(answer: str, texts: OptionTexts) -> Reading | None:
         return None
     paragraphs = [match.span() for match in _PARAGRAPH.finditer(statement)]
     repeated = [_repeated(statement, texts, paragraph) for paragraph in paragraphs]
-    outer = repeated[0] or repeated[-1]
+    outer = repeated[0] or repeated[-1] or _opening(statement, texts)
     several = len({occurrence.letter for occurrence in repeated if occurrence}) > 1
     return None if several or outer is None else outer.reading
+
+
+def _opening(statement: str, texts: OptionTexts) -> _Occurrence | None:
+    """The option that is all of the first sentence, unless the next one tells what follows."""
+    sentences = _sentences(statement)
+    if len(sentences) < 2 or PATTERNS["hedges"].match(statement[slice(*sentences[1])].strip()):
+        return None
+    return _repeated(statement, texts, sentences[0])
 
 
 def _repeated(statement: str, texts: OptionTexts, span: Span) -> _Occurrence | None:
@@ -163,11 +171,15 @@ def _read_statement(answer: str, texts: OptionTexts, span: Span) -> Reading | No
     alike = _written(
         list(words_from(answer, start, end)), {key: text.core for key, text in texts.items()}, _stem
     )
-    if not all(any(other.is_within(own) for own in occurrences) for other in alike):
+    is_longer = "," in answer[occurrences[0].start : occurrences[0].end] and _GOES_ON.match(
+        answer, occurrences[0].end
+    )
+    if is_longer or not all(any(other.is_within(own) for own in occurrences) for other in alike):
         return None  # "homes, workplaces and schools"
     # Words of the option itself deny nothing: "He has no money."
     spans = [(occurrence.start, occurrence.end) for occurrence in occurrences]
-    words = blank_spans(answer[:end], spans)[start:]
+    words = blank_spans(answer[:end], spans)
+    words = words[start : spans[-1][1]] + _REASON.split(words[spans[-1][1] :], maxsplit=1)[0]
     statement = answer[start:end].rstrip(" \n*\"')")
     is_question = statement.endswith("?") or PATTERNS["question"].match(statement)
     is_cut_off = statement[-1:].isalnum() and spans[-1][1] < start + len(statement)
@@ -271,10 +283,13 @@ def _begins_with_clause(answer: str, texts: OptionTexts, option: _Occurrence, st
 # --- Texts and values of options in a statement
 
 _OF_LETTER = re.compile(r"(?<=\b[A-N]),\s(?:which|that)\b[^,.;\n]*,")
+_REASON = re.compile(r"(?<=[ ,])(?:because|since|因为|因為)")
+_GOES_ON = re.compile(r",?[ ](?:and[ ])?\w+(?:,|[ ]and)[ ]")
 _DETERMINERS = ARTICLES | {"its", "his", "her", "their"}
 _ENDING = re.compile(r"(?<=\w\w)(?:ing|ed|e?s|e)$")
 _DOUBLED = re.compile(r"(\w)(?=\1$)")
 _IN_VALUE = re.compile(r"[\d})]\s?[-−+*/^±]\s?[\\${(]*$")
+_LABEL_BEFORE = re.compile(r"\b([A-N])[.):][ ]+(?:the |an? )?$", re.IGNORECASE)
 _AFTER_VALUE = re.compile(r"[°%]?(?:\s[a-zA-Z]+)?(?:\s(?:to|in|for|from)\b\D*)?[^\w√]*$")
 
 
@@ -287,7 +302,8 @@ def _occurrences(answer: str, texts: OptionTexts, start: int, end: int) -> list[
     return [
         own
         for own in stated
-        if not any(own.is_within(other) and not other.is_within(own) for other in stated)
+        if not _LABEL_BEFORE.search(answer, max(0, own.start - 9), own.start)
+        and not any(own.is_within(other) and not other.is_within(own) for other in stated)
     ]
 
 
