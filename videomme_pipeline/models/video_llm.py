@@ -45,8 +45,7 @@ class Turn:
 class Request:
     """One question to one model. `repeat` is the number of the repeat, from 0.
 
-    `history` are the earlier turns of its conversation, the first of which has the frames, so the
-    texts around frames in `prompt` are those of the first turn.
+    `history` are the earlier turns of its conversation, the first of which has the frames.
     `fingerprint` identifies the request in the journal. It is "" if there is no journal. `lines`
     are the subtitles, for a model that gets more than the prompt. `same_frames` are requests,
     without their frames, that get the same frames at about this time.
