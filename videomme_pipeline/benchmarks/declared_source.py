@@ -194,8 +194,8 @@ class DeclaredSource(Source):
             for path in paths:
                 if not isinstance(path, UPath) and path.is_dir():
                     return locate.FrameFolder(path, footage.frames_per_second)
-        elif found := locate.first_file(paths, OPTIONAL_SUFFIXES):
-            return found
+        elif media := locate.first_file(paths, OPTIONAL_SUFFIXES):
+            return media
         advice = "the next run fetches it" if self.is_fetched else "copy it there"
         raise VideoMissingError(
             video.video_id,
