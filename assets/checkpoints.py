@@ -1,7 +1,6 @@
 """`checkpoints`: the gate of each checkpoint of a training run, in a partition `RUN|STEP`.
 
-A checkpoint is an ordinary evaluation. So nothing that is stored is asked again, and a checkpoint
-whose run was killed continues where it ended.
+A checkpoint is an ordinary evaluation, so a killed run continues, and nothing is asked twice.
 """
 
 import json
@@ -32,7 +31,7 @@ from videomme_pipeline.project.checkpoints import (
 from videomme_pipeline.project.nightly.alerts import Alert, send
 from videomme_pipeline.project.project import Project
 from videomme_pipeline.project.trackers import log_checkpoint
-from videomme_pipeline.scoring.checkpoint import (
+from videomme_pipeline.scoring.verdicts import (
     Checkpoint,
     CheckpointOutcome,
     read_checkpoints,
@@ -50,11 +49,7 @@ _NUMBERS = (
     *("difference", "p_value", "questions"),
 )
 """Columns of the view `accuracy_by_checkpoint` that the UI shows."""
-_ENDED = (
-    dg.DagsterRunStatus.SUCCESS,
-    dg.DagsterRunStatus.FAILURE,
-    dg.DagsterRunStatus.CANCELED,
-)
+_ENDED = (dg.DagsterRunStatus.SUCCESS, dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED)
 
 
 def checkpoints_key(project: Project) -> dg.AssetKey:
@@ -161,8 +156,7 @@ def checkpoint_sensor(project: Project) -> dg.SensorDefinition:
 def due_checkpoints(project: Project, instance: dg.DagsterInstance) -> list[tuple[Checkpoint, int]]:
     """The first pending checkpoint of each training run that no run works on.
 
-    The second values are the numbers of runs so far. A checkpoint whose process died too often is
-    recorded as not evaluated.
+    The second values count the runs so far. After too many dead ones, a checkpoint is given up.
     """
     due = []
     for rows in next_pending(project):
@@ -201,27 +195,17 @@ def watch_once(
 def run_checkpoint(project: Project, instance: dg.DagsterInstance, key: str) -> list[Checkpoint]:
     """Run the job for one checkpoint in this process, and return its rows."""
     definitions = dg.Definitions(
-        assets=[checkpoints_asset(project)],
-        jobs=[checkpoint_job(project)],
-        executor=dg.in_process_executor,
+        assets=[checkpoints_asset(project)], jobs=[checkpoint_job(project)]
     )
-    run_here(
-        project,
-        instance,
-        definitions,
-        CHECKPOINT_JOB,
-        partition_key=key,
-        run_config={"loggers": QUIET},
-    )
+    config = {"loggers": QUIET}
+    run_here(project, instance, definitions, CHECKPOINT_JOB, partition_key=key, run_config=config)
     return [row for row in read_checkpoints(project.store) if row.key == key]
 
 
 def _with_checkpoint(project: Project, key: str) -> Project:
     """The project in which a checkpoint is recorded, if it is finished.
 
-    Raises:
-        ConfigurationError: if `checkpoints.yaml` has no entry for the training run.
-        NotReadyError: if the checkpoint is not finished, or there is none.
+    Raises ConfigurationError without an entry for the training run, or else NotReadyError.
     """
 
     def is_recorded() -> bool:
@@ -259,7 +243,7 @@ def _evaluate(context: dg.OpExecutionContext, project: Project, key: str) -> lis
         asking = [state.reason for state in not_fresh if state.stage.asks_models and state.reason]
         problems = asking or [group.reason for group in failure_groups(not_fresh)]
     decided = [_decided(project, row, recorded, problems) for row in rows]
-    _alert(project, decided)
+    _alert(project, [new for new, row in zip(decided, rows, strict=True) if new != row])
     _track(project, decided)
     return decided
 
@@ -357,11 +341,9 @@ def _metadata(project: Project, rows: Sequence[Checkpoint]) -> dict[str, Any]:
         return checkpoint_chart(points).to_json()
 
     curve = chart_picture(draw, "Score by training step")
-    verdicts = json.loads(json.dumps([asdict(row) for row in rows], default=str))
-    return {
-        **metadata_of({**rounded(numbers), "curve": curve}),
-        VERDICTS: dg.MetadataValue.json(verdicts),
-    }
+    return metadata_of(
+        {**rounded(numbers), "curve": curve, VERDICTS: [asdict(row) for row in rows]}
+    )
 
 
 def _points(project: Project, run: str, decided: Sequence[Checkpoint]) -> list[dict[str, Any]]:

@@ -13,19 +13,21 @@ from videomme_pipeline.assets.checkpoints import (
     checkpoints_key,
 )
 from videomme_pipeline.assets.dagster_internals.events import output_without_event
-from videomme_pipeline.assets.keys import asset_key, group_name, key_in
-from videomme_pipeline.assets.partitions import parents_of, partitions_of
+from videomme_pipeline.assets.keys import asset_key, group_name, key_in, parents_of, partitions_of
 from videomme_pipeline.assets.processes import recording_process
 from videomme_pipeline.assets.race import race_job
 from videomme_pipeline.assets.runner import run_stage
 from videomme_pipeline.assets.stages.checks import check_specs, unanswered
-from videomme_pipeline.assets.stages.metadata import column_schema
-from videomme_pipeline.assets.stages.nightly import nightly_asset, nightly_key
+from videomme_pipeline.assets.stages.metadata import TABLES, column_schema
+from videomme_pipeline.assets.stages.nightly import (
+    nightly_asset,
+    nightly_job,
+    nightly_key,
+    nightly_schedule,
+)
 from videomme_pipeline.assets.step import resources_of, run_resources, within_step
-from videomme_pipeline.assets.triggers.automation import results_sensor, when_results_changed
+from videomme_pipeline.assets.triggers import sensors
 from videomme_pipeline.assets.triggers.jobs import refresh_job, report_job
-from videomme_pipeline.assets.triggers.nightly import nightly_job, nightly_schedule
-from videomme_pipeline.assets.triggers.sensors import dead_runs_sensor, run_failures_sensor
 from videomme_pipeline.assets.triggers.up_to_date import up_to_date_check, up_to_date_sensor
 from videomme_pipeline.errors import ConfigurationError
 from videomme_pipeline.project.checkpoints import read_training_runs
@@ -74,9 +76,9 @@ def build_definitions(project: Project) -> dg.Definitions:
         assets=[_asset(stage, results) for stage in all_stages(project)],
         jobs=[refresh_job(project), report_job(project), race_job(project)],
         sensors=[
-            results_sensor(),
-            run_failures_sensor(project.runs.prefix),
-            dead_runs_sensor(),
+            sensors.results_sensor(),
+            sensors.run_failures_sensor(project.runs.prefix),
+            sensors.dead_runs_sensor(),
             up_to_date_sensor(project, tracked),
         ],
         asset_checks=[up_to_date_check(project)],
@@ -108,6 +110,8 @@ def _asset(stage: AnyStage, result_keys: Sequence[dg.AssetKey]) -> dg.AssetsDefi
     is_result = described is stage
     partitions: dg.PartitionsDefinition[str] | None = None
     metadata: dict[str, object] = {}
+    if stage.name in TABLES:
+        metadata["dagster/table_name"] = TABLES[stage.name]
     if isinstance(stage, BenchmarkStage):
         partitions = partitions_of(stage)
         metadata["dagster/column_schema"] = column_schema(stage.stage.row_class)
@@ -124,7 +128,7 @@ def _asset(stage: AnyStage, result_keys: Sequence[dg.AssetKey]) -> dg.AssetsDefi
         partitions_def=partitions,
         backfill_policy=dg.BackfillPolicy.single_run() if partitions else None,
         deps=[*_deps(stage), *(dg.AssetDep(key) for key in result_keys if is_result)],
-        automation_condition=when_results_changed() if is_result else None,
+        automation_condition=sensors.when_results_changed() if is_result else None,
         metadata=metadata,
         dagster_type=NO_VALUE,
         output_required=False,
@@ -149,7 +153,6 @@ def _asset(stage: AnyStage, result_keys: Sequence[dg.AssetKey]) -> dg.AssetsDefi
 
 
 def _deps(stage: AnyStage) -> list[dg.AssetDep]:
-    """The assets upstream of a stage, with the mappings to parent partitions."""
     if not isinstance(stage, BenchmarkStage):
         return [dg.AssetDep(key_in(stage.project, label)) for label in upstream_of(stage)]
     return [
@@ -171,3 +174,19 @@ def defs() -> dg.Definitions:
     for problem in problems:
         dg.get_dagster_logger().warning(f"This file is not used: {problem}")
     return build_definitions(project)
+
+
+class EvaluationComponent(dg.Component, dg.Model, dg.Resolvable):
+    """A project as a Dagster component (`type: videomme_pipeline.EvaluationComponent`).
+
+    `configuration` and `data` are folders relative to that of `defs.yaml`. `data` can also be the
+    URL of an object store. A code location can have one component.
+    """
+
+    configuration: str = "assets"
+    data: str = "data"
+
+    def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
+        """The assets, checks, jobs, schedules and sensors of the project."""
+        data = self.data if "://" in self.data else str(context.path / self.data)
+        return build_definitions(open_project(context.path / self.configuration, data))

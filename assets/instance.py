@@ -7,7 +7,7 @@ PostgreSQL database. A dagster.yaml that a user wrote in the home is used unchan
 import os
 import sqlite3
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, nullcontext
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TypeAlias
@@ -128,14 +128,11 @@ def _home_folder() -> Path:
     return home
 
 
-@contextmanager
-def _opening(home: Path) -> Iterator[None]:
-    """Prevent other processes from opening `home` during the block."""
+def _opening(home: Path) -> AbstractContextManager[object]:
+    """A lock, which is taken, so that no other process opens `home` during the block."""
     with writing(home):
         home.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(home / "opening.lock").acquire()
-    with lock:
-        yield
+        return FileLock(home / "opening.lock").acquire()
 
 
 def _postgres_settings(url: str | None) -> str:

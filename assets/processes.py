@@ -45,8 +45,7 @@ class RunProcess(ProcessIdentity):
     def of(cls, run: dg.DagsterRun) -> "RunProcess | None":
         """The process recorded on a run, or None.
 
-        A re-executed run has a copy of the original run's tags, so the process of another run id is
-        ignored.
+        A re-executed run has a copy of the tags, so the process of another run id is ignored.
         """
         recorded = run.tags.get(PROCESS_TAG)
         process = cls.from_json(recorded) if recorded else None
@@ -66,7 +65,8 @@ def run_here(  # noqa: PLR0913 - what Dagster records on a run
     """End dead runs, run a job in this process, which is recorded, and return the run's id."""
     end_dead_runs(instance, datetime.now(UTC))
     project.store.remove_left_over()
-    job = definitions.resolve_job_def(job_name)
+    in_process = dg.Definitions(executor=dg.in_process_executor)
+    job = dg.Definitions.merge(definitions, in_process).resolve_job_def(job_name)
     run_id = str(uuid4())
     tags = {PROCESS_TAG: RunProcess.here(run_id=run_id).as_json()}
     if partition_key is not None:
@@ -127,8 +127,7 @@ def end_dead_runs(instance: dg.DagsterInstance, now: datetime) -> list[str]:
     """End the runs whose process died, and return the ids of these runs.
 
     After a kill or a power cut, Dagster would show a run as running forever, and count it against
-    the limit of concurrent runs. A run that the user asked to terminate becomes canceled. Any other
-    run becomes failed.
+    the limit of concurrent runs. Runs become failed, or canceled if the user asked for their end.
     """
     records = instance.get_run_records(dg.RunsFilter(statuses=_OPEN))
     dead = [record.dagster_run for record in records if _is_dead(record, now)]

@@ -22,7 +22,6 @@ from videomme_pipeline.project.answers.scores import score_evaluation
 from videomme_pipeline.project.project import Project
 from videomme_pipeline.project.runs.progress import ignore
 from videomme_pipeline.reports.gate import detected_differences, sentence
-from videomme_pipeline.scoring.recorded_look import RecordedLook, write_race
 from videomme_pipeline.scoring.statistics.gate import Gate, decide
 from videomme_pipeline.scoring.statistics.race import (
     Look,
@@ -33,6 +32,7 @@ from videomme_pipeline.scoring.statistics.race import (
     race_order,
     stop_after,
 )
+from videomme_pipeline.scoring.verdicts import RecordedLook, write_race
 
 RACE_JOB = "race"
 
@@ -74,13 +74,11 @@ def race_here(
 ) -> None:
     """Run a race in this process, and call `on_look` after each look. The last one has a `stop`.
 
-    Raises:
-        ConfigurationError: if there is no such evaluation, if the two do not have the same
-            questions, or if one has a judge.
-        ScoringError: if too many questions have no answer, or if the first look exceeds a limit.
+    Raises ConfigurationError if the two evaluations cannot race, and ScoringError if too many
+    questions have no answer, or if the first look exceeds a limit.
     """
     _check_pair(_pair(project, config))
-    definitions = dg.Definitions(jobs=[race_job(project, on_look)], executor=dg.in_process_executor)
+    definitions = dg.Definitions(jobs=[race_job(project, on_look)])
     run_here(project, instance, definitions, RACE_JOB, run_config=config.model_dump())
 
 
@@ -134,7 +132,6 @@ def _pair(project: Project, config: RaceConfig) -> Sequence[Evaluation]:
 
 
 def _check_pair(pair: Sequence[Evaluation]) -> None:
-    """Raise ConfigurationError if two evaluations cannot race."""
     baseline, candidate = pair
     names = f"{baseline.name} and {candidate.name}"
     for evaluation in pair:

@@ -12,19 +12,19 @@ from videomme_pipeline.assets.race import RACE_JOB
 from videomme_pipeline.assets.stages.nightly import (
     NIGHTLY_JOB,
     nightly_asset,
+    nightly_job,
     nightly_key,
     nightly_partitions,
 )
 from videomme_pipeline.assets.step import run_resources
 from videomme_pipeline.assets.triggers.jobs import QUIET, REFRESH_JOB, refresh_here
-from videomme_pipeline.assets.triggers.nightly import nightly_job
 from videomme_pipeline.errors import ConfigurationError, NotReadyError, listed
 from videomme_pipeline.project.checkpoints import CHECKPOINT_JOB
 from videomme_pipeline.project.nightly.tracked import NIGHTLY_FILE, tracked_evaluations
 from videomme_pipeline.project.project import Project
 from videomme_pipeline.project.state.partitions import Partition
-from videomme_pipeline.scoring.checkpoint import read_checkpoints
 from videomme_pipeline.scoring.nightly.assess import Assessment
+from videomme_pipeline.scoring.verdicts import read_checkpoints
 from videomme_pipeline.stages.plan import Freshness, PartitionState, plan_project
 from videomme_pipeline.stages.refresh import RefreshResult, nothing_stale
 from videomme_pipeline.stages.stage import SharedStage
@@ -127,7 +127,6 @@ def run_nightly(
         assets=[*map(nightly_asset, chosen)],
         jobs=[nightly_job(chosen)],
         resources=run_resources(project),
-        executor=dg.in_process_executor,
     )
     run_here(
         project,

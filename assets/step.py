@@ -22,8 +22,7 @@ both share one limit. The UI hides tags that begin with `.dagster/`; the log has
 LIMIT_TAG = "videomme/cost_limit"
 """The run tag with the value `reached` if the cost limit of the run is used up."""
 SERVERS = "model_servers"
-"""The Dagster resource of the servers that runs start for models with `serve`. Everything that asks
-models requires it."""
+"""The Dagster resource of models' servers, which every step that asks models requires."""
 WORKERS = "cluster_workers"
 """The Dagster resource of the workers of cluster.yaml, which work for all steps of a run."""
 StepContext = dg.OpExecutionContext | dg.AssetExecutionContext
@@ -31,11 +30,7 @@ StepContext = dg.OpExecutionContext | dg.AssetExecutionContext
 
 @contextmanager
 def within_step(
-    project: Project,
-    context: StepContext,
-    *,
-    needs_machine: bool,
-    max_dollars: float | None = None,
+    project: Project, context: StepContext, *, needs_machine: bool, max_dollars: float | None = None
 ) -> Iterator[None]:
     """Run the block as the work of one step of a run.
 

@@ -40,7 +40,7 @@ COMMANDS = (
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--folder", type=Path, help="keep data and logs in this folder")
-    parser.add_argument("--quick", action="store_true", help="2 videos instead of 24")
+    parser.add_argument("--quick", action="store_true", help="2 videos instead of 21")
     parser.add_argument("--no-slurm", action="store_true", help="do without Slurm")
     arguments = parser.parse_args()
     with ExitStack() as stack:

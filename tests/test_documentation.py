@@ -35,8 +35,7 @@ from videomme_pipeline.evaluation.reading import EvaluationFile
 from videomme_pipeline.fingerprint import Spec
 from videomme_pipeline.project.checkpoints import read_training_runs
 from videomme_pipeline.project.nightly.tracked import read_nightly
-from videomme_pipeline.project.runs.settings import RUNS_FILE, RunsSpec
-from videomme_pipeline.project.upkeep.frame_budget import STORAGE_FILE, StorageSpec
+from videomme_pipeline.project.runs.settings import RUNS_FILE, STORAGE_FILE, RunsSpec, StorageSpec
 
 USAGE = ROOT / "docs" / "commands.md"
 """This page is written from the code. Its blocks are no commands to run, but their usage."""

@@ -18,8 +18,8 @@ USES = {
     ),
     "charts": "import videomme_pipeline.reports.charts",
     "trackers": (
-        "from videomme_pipeline.project.trackers import Tracker, log_checkpoint\n"
-        "log_checkpoint(Tracker.WANDB, 'run', 1, [], 'link')"
+        "from videomme_pipeline.project.trackers import log_checkpoint\n"
+        "log_checkpoint('wandb', 'run', 1, [], 'link')"
     ),
     "demo": ("from videomme_pipeline.demo.embedded.pictures import load_ocr\nload_ocr()"),
 }

@@ -19,7 +19,8 @@ SCRIPTS = {
     and f"    python -m perf.{path.stem} [" in (text := path.read_text(encoding="utf-8"))
 }
 MAX_SECONDS = 900
-NEEDS = {"report": shutil.which("chromium") is not None, "engine": is_installed()}
+HAS_CHROMIUM = shutil.which("chromium") is not None
+NEEDS = {"report": HAS_CHROMIUM, "ui": HAS_CHROMIUM, "engine": is_installed()}
 """True if this machine has the program that a measurement needs."""
 
 

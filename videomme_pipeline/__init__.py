@@ -37,7 +37,7 @@ from its module when it is first used.
 TYPE_CHECKING = False  # importing it from `typing` would take most of the time of this import
 
 if TYPE_CHECKING:
-    from videomme_pipeline.assets.component import EvaluationComponent as EvaluationComponent
+    from videomme_pipeline.assets.definitions import EvaluationComponent as EvaluationComponent
     from videomme_pipeline.benchmarks.benchmark import Benchmark as Benchmark
     from videomme_pipeline.benchmarks.facets import Facet as Facet
     from videomme_pipeline.benchmarks.question import Letter as Letter
@@ -77,7 +77,7 @@ _MODULES = {
     "Benchmark": "benchmarks.benchmark",
     "Configuration": "evaluation.folder",
     "Evaluation": "evaluation.evaluation",
-    "EvaluationComponent": "assets.component",
+    "EvaluationComponent": "assets.definitions",
     "Facet": "benchmarks.facets",
     "FrameSet": "frames.cache",
     "Letter": "benchmarks.question",

@@ -96,8 +96,7 @@ _JsonLoader.yaml_constructors = {
 def read_yaml(path: Path) -> dict[str, Any]:
     """The mapping in a YAML file; an empty file is an empty mapping.
 
-    Raises ConfigurationError if the file is missing, is not YAML, is not a mapping, has a duplicate
-    key or exceeds a limit.
+    Raises ConfigurationError if it is missing, not a YAML mapping, too large, or repeats a key.
     """
     try:
         text = _read_text(path)

@@ -47,11 +47,10 @@ _CI_COMMAND = re.compile(r"^[^\S\n]*:(?=:)|#(?=#\[)", re.MULTILINE)
 
 
 def printable(text: str) -> str:
-    r"""`text` with an escape such as `\u001b` for what a terminal, a CI log or XML would act on.
+    """`text` with an escape such as `\u001b` for what a terminal, a CI log or XML would act on.
 
-    Responses, subtitles, names in files and error messages of endpoints may contain escape
-    sequences that change the title, the colors or the clipboard of a terminal, and lines that are
-    commands for GitHub Actions. JSON text keeps its meaning.
+    Responses, subtitles, names in files and errors of endpoints may contain escape sequences for a
+    terminal, and lines that are commands for GitHub Actions. JSON text keeps its meaning.
     """
     return _CI_COMMAND.sub(_escape_last, _UNPRINTABLE.sub(_escape_last, text))
 

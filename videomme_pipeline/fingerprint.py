@@ -32,8 +32,7 @@ class Spec(BaseModel):
 def canonical_json(value: Any) -> str:
     """JSON that is the same for equal values: sorted keys, no spaces, no NaN.
 
-    Raises TypeError for a value that has no canonical form, such as a set or an open file, and
-    ValueError for NaN or infinity.
+    Raises TypeError for a value without a canonical form (a set, a file), and ValueError for NaN.
     """
     return json.dumps(
         _plain(value), sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False

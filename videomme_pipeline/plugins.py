@@ -1,8 +1,7 @@
-"""Parts that packages add by entry points: models, benchmarks, servers, workers and locks.
+"""Parts that packages add by entry points: models, benchmarks, servers, workers, trackers, locks.
 
-A package names its part in one of these groups of its `pyproject.toml`. The companions of this
-package (`demo`, `serving`, `cluster`) do so too, and nothing else imports them. Errors name the
-package whose part cannot be used.
+A package names its part in one of these groups of its `pyproject.toml`, and so do the companions of
+this one (`demo`, `serving`, `cluster`). Errors name the package whose part cannot be used.
 """
 
 import sys
@@ -22,9 +21,10 @@ WORKERS = "videomme_pipeline.workers"
 """Kinds of workers, by the `kind` in `cluster.yaml`. The value is a subclass of `ClusterSpec`."""
 SERVERS = "videomme_pipeline.servers"
 """Kinds of servers, by the `kind` in `serve` of a model. The value is a subclass of `ServeSpec`."""
+TRACKERS = "videomme_pipeline.trackers"
+"""Experiment trackers, by the `tracker` in `checkpoints.yaml`. The value is a function."""
 LOCKS = "videomme_pipeline.locks"
-"""Locks that several machines share, by the scheme of a database's URL. The value is a subclass of
-`Locks`."""
+"""Locks that several machines share, by the scheme of a database's URL: a subclass of `Locks`."""
 
 
 def installed(group: str) -> Mapping[str, EntryPoint]:

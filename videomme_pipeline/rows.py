@@ -3,8 +3,7 @@
 One row class is one table. Its Arrow schema derives from its annotations, so each column is
 declared once. Supported column types: str, int, float, bool, bytes, datetime, string enums,
 `X | None`, and `tuple[X, ...]` of these. A field whose type is itself a dataclass has one column
-per field of that dataclass, without a prefix. A field whose type is a `JsonMapping` has one column
-of JSON text.
+per field of that dataclass, without a prefix. A `JsonMapping` is one column of JSON text.
 """
 
 import ast
@@ -194,10 +193,7 @@ def _typed_fields(row_class: type) -> tuple[tuple[Field[Any], Any], ...]:
 
 
 def _built(
-    row_class: type[Row],
-    names: Iterable[str],
-    read: Callable[[str, Any], list[Any]],
-    count: int,
+    row_class: type[Row], names: Iterable[str], read: Callable[[str, Any], list[Any]], count: int
 ) -> Iterator[Row]:
     """The rows of `row_class`. `read` returns the `count` values of a column by name and type."""
     values: dict[str, Iterable[Any]] = {}

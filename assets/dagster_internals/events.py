@@ -60,9 +60,8 @@ class EventBatch(AbstractContextManager["EventBatch"]):
 def output_without_event() -> dg.Output[None]:
     """The output of an asset whose partitions all have their own events.
 
-    An ordinary output would report every partition of the run, even failed ones, with one data
-    version. Without an output, Dagster would skip the downstream assets. The metadata with which
-    Dagster marks observed sources avoids both.
+    An ordinary output would report every partition, even failed ones, with one data version.
+    Without one, Dagster would skip downstream assets. The metadata of observed sources avoids both.
     """
     return dg.Output(None, metadata={SYSTEM_METADATA_KEY_SOURCE_ASSET_OBSERVATION: True})
 

@@ -1,7 +1,6 @@
 """Runs in this process that the UI shows like those that it launches itself.
 
-The public `execute_in_process` records no code location on a run. The UI leaves such runs out of
-its timeline and of the pages of their jobs.
+The public `execute_in_process` records no code location, and the UI leaves such runs out of pages.
 """
 
 import dagster as dg

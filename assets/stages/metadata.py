@@ -1,15 +1,18 @@
 """Facts of the stages as metadata of the Dagster UI: pictures, tables, texts and numbers."""
 
 import base64
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import dagster as dg
 
+from videomme_pipeline.assets.keys import key_in
 from videomme_pipeline.reports.markdown import in_markdown
 from videomme_pipeline.rows import arrow_schema, describe_columns
+from videomme_pipeline.scoring.scored_question import Outcome
 from videomme_pipeline.stages.facts import Facts, Markdown, Picture
+from videomme_pipeline.stages.stage import AnyStage, BenchmarkStage
 
 MAX_PICTURE_BYTES = 60_000
 """Larger pictures are left out, because the event log stores every picture."""
@@ -29,6 +32,47 @@ def column_schema(row_class: type) -> dg.TableSchema:
             for field in arrow_schema(row_class)
         ]
     )
+
+
+TABLES = {"questions": "questions", "scores": "scored_questions", "warehouse": "leaderboard"}
+"""Tables of the DuckDB file by the asset whose rows they have."""
+_READ, _KEY, _OUTCOME = ("responses", "raw_output"), ("questions", "answer"), ("scores", "outcome")
+_SOURCES: Mapping[str, Mapping[str, Sequence[tuple[str, str]]]] = {
+    "scores": {
+        "answer": [_KEY],
+        "extracted_answer": [_READ],
+        "outcome": [_READ, _KEY],
+        "is_correct": [_READ, _KEY],
+    },
+    "warehouse": {
+        "accuracy": [("scores", "is_correct")],
+        **{outcome.value: [_OUTCOME] for outcome in Outcome},
+    },
+}
+"""The columns of other assets from which a column is computed, by asset and column."""
+
+
+def table_metadata(stage: AnyStage, facts: Facts) -> dict[str, Any]:
+    """The number of rows of a built partition, and from which columns its columns are computed."""
+    metadata: dict[str, Any] = {}
+    if (rows := facts.get("questions")) is not None:
+        is_whole = not isinstance(stage, BenchmarkStage) or not stage.stage.dimensions
+        metadata["dagster/row_count" if is_whole else "dagster/partition_row_count"] = rows
+    if sources := _SOURCES.get(stage.name):
+        benchmarks = list(stage.project.benchmarks)
+        if isinstance(stage, BenchmarkStage):
+            benchmarks = [stage.benchmark.name]
+        metadata["dagster/column_lineage"] = dg.TableColumnLineage(
+            {
+                column: [
+                    dg.TableColumnDep(key_in(stage.project, f"{benchmark}/{table}"), source)
+                    for benchmark in benchmarks
+                    for table, source in columns
+                ]
+                for column, columns in sources.items()
+            }
+        )
+    return metadata
 
 
 def rounded(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -19,20 +19,22 @@ from zoneinfo import ZoneInfo
 
 import dagster as dg
 
+from videomme_pipeline.assets.dagster_internals.runs import Job
 from videomme_pipeline.assets.keys import group_name, key_in, partition_url
+from videomme_pipeline.assets.processes import EVALUATIONS_TAG
 from videomme_pipeline.assets.stages.metadata import column_schema, metadata_of, rounded
 from videomme_pipeline.assets.step import SERVERS, within_step
+from videomme_pipeline.assets.triggers.jobs import QUIET
 from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.errors import VideoMMEError
 from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.project.nightly.alerts import nightly_alert, send
-from videomme_pipeline.project.nightly.tracked import NightlySpec, TrackedEvaluation
+from videomme_pipeline.project.nightly.tracked import NightlySpec, TrackedEvaluation, nightly_date
 from videomme_pipeline.project.project import PAGE_VARIABLE
 from videomme_pipeline.reports.markdown import in_markdown
 from videomme_pipeline.scoring.nightly.assess import Assessment, NightlyFinding, write_findings
-from videomme_pipeline.scoring.nightly.observation import ObservedQuestion
 from videomme_pipeline.scoring.nightly.policy import RULE_VERSION, NightlyCheck, Severity
-from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
+from videomme_pipeline.scoring.scored_question import ObservedQuestion, Outcome, ScoredQuestion
 from videomme_pipeline.stages.facts import Markdown
 from videomme_pipeline.storage.names import is_part, record_of
 from videomme_pipeline.storage.tables import read_rows
@@ -103,16 +105,12 @@ def nightly_asset(tracked: TrackedEvaluation) -> dg.AssetsDefinition:
         deps=[
             dg.AssetDep(key, partition_mapping=previous_run),
             dg.AssetDep(
-                scores,
-                partition_mapping=dg.SpecificPartitionsPartitionMapping([evaluation.name]),
+                scores, partition_mapping=dg.SpecificPartitionsPartitionMapping([evaluation.name])
             ),
         ],
         check_specs=[
             dg.AssetCheckSpec(
-                check.value,
-                asset=key,
-                description=_DESCRIPTIONS[check],
-                partitions_def=partitions,
+                check.value, asset=key, description=_DESCRIPTIONS[check], partitions_def=partitions
             )
             for check in checks
         ]
@@ -128,9 +126,7 @@ def nightly_asset(tracked: TrackedEvaluation) -> dg.AssetsDefinition:
             ),
         ],
     )
-    def nightly_run(
-        context: dg.AssetExecutionContext,
-    ) -> Iterator[dg.MaterializeResult[Any]]:
+    def nightly_run(context: dg.AssetExecutionContext) -> Iterator[dg.MaterializeResult[Any]]:
         tracked.benchmark.invalidate()
         date = context.partition_key
         reference = tracked.reference()  # raises an error before any request is sent
@@ -259,7 +255,6 @@ def _newest_result(key: dg.AssetKey, tracked: TrackedEvaluation) -> dg.AssetChec
 def _metadata(
     rows: Sequence[ObservedQuestion], reference: Sequence[ScoredQuestion], assessment: Assessment
 ) -> dict[str, Any]:
-    """The numbers of a nightly run, which the UI plots over time."""
     outcomes = [row.outcome for row in rows]
     compared, previous = assessment.against_reference, assessment.against_previous_run
     failed = [
@@ -309,3 +304,45 @@ def _table_of_lost(
         letter, correct = now[name].extracted_answer or "none", now[name].answer
         lines.append(f"| {link} | {before[name]} | {letter} | {correct} |")
     return Markdown("\n".join(lines)) if lost else None
+
+
+def nightly_job(tracked: Sequence[TrackedEvaluation]) -> Job:
+    """The job of a nightly run of all tracked evaluations."""
+    return dg.define_asset_job(
+        NIGHTLY_JOB,
+        selection=dg.AssetSelection.assets(*map(nightly_key, tracked)),
+        description="Ask the tracked evaluations again and compare them with their references.",
+        config={"loggers": QUIET},
+    )
+
+
+def nightly_schedule(
+    nightly: NightlySpec, job: Job, tracked: Sequence[TrackedEvaluation]
+) -> dg.ScheduleDefinition:
+    """The start of the nightly run at the time in `nightly.yaml`."""
+
+    @dg.schedule(
+        name=NIGHTLY_JOB,
+        job=job,
+        cron_schedule=nightly.cron,
+        execution_timezone=nightly.timezone,
+        default_status=(
+            dg.DefaultScheduleStatus.RUNNING
+            if nightly.schedule
+            else dg.DefaultScheduleStatus.STOPPED
+        ),
+        description="Start a nightly run at the time in nightly.yaml.",
+    )
+    def start_nightly_run(context: dg.ScheduleEvaluationContext) -> dg.RunRequest | dg.SkipReason:
+        date = nightly_date(context.scheduled_execution_time, nightly.timezone)
+        missing = [evaluation for evaluation in tracked if not evaluation.is_complete(date)]
+        if not missing:
+            return dg.SkipReason(f"the nightly run of {date} is stored")
+        return dg.RunRequest(
+            run_key=date,
+            partition_key=date,
+            asset_selection=[nightly_key(evaluation) for evaluation in missing],
+            tags={EVALUATIONS_TAG: ", ".join(entry.evaluation.name for entry in missing)},
+        )
+
+    return start_nightly_run

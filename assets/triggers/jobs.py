@@ -1,8 +1,7 @@
 """`refresh_stale`: one run that builds exactly the stale partitions of all stages.
 
 A backfill covers a rectangle of one asset's partitions; stale partitions are scattered over many
-assets. Each step is one stage of every benchmark. It plans when it starts, so it sees what the
-earlier steps built.
+assets. Each step is one stage of every benchmark. It plans after the earlier steps have built.
 """
 
 from collections.abc import Iterable, Sequence
@@ -98,11 +97,7 @@ def refresh_here(
     max_cost_dollars: float | None = None,
 ) -> str:
     """Run the job in this process, and return the run's id."""
-    definitions = dg.Definitions(
-        jobs=[refresh_job(project)],
-        resources=run_resources(project),
-        executor=dg.in_process_executor,
-    )
+    definitions = dg.Definitions(jobs=[refresh_job(project)], resources=run_resources(project))
     config = {"evaluations": list(evaluations), "max_cost_dollars": max_cost_dollars}
     return run_here(project, instance, definitions, REFRESH_JOB, run_config=config)
 
@@ -132,7 +127,6 @@ def _short(evaluations: Sequence[str], project: Project) -> str:
 
 
 def _refresh_op(name: str, stages: Sequence[AnyStage], *, is_first: bool) -> dg.OpDefinition:
-    """The step that builds the stale partitions of some stages."""
     labels = ", ".join(stage.label for stage in stages)
 
     @dg.op(
@@ -157,7 +151,6 @@ def _build(
     request: RefreshRequest,
     videos: Sequence[str] | None = None,
 ) -> None:
-    """Build the stale partitions of stages with the same name."""
     with within_step(
         stages[0].project,
         context,

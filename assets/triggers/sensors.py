@@ -1,4 +1,4 @@
-"""Sensors that react to failed and dead runs. They are on by default."""
+"""Sensors that react to failed runs, dead runs and new results. They are on by default."""
 
 from datetime import UTC, datetime
 
@@ -79,7 +79,7 @@ def dead_runs_sensor() -> dg.SensorDefinition:
     """End runs whose process died, which would count against the limit of concurrent runs."""
 
     @dg.sensor(
-        name="dead_runs",
+        name="upkeep_dead_runs",
         minimum_interval_seconds=60,
         default_status=dg.DefaultSensorStatus.RUNNING,
         description="End runs whose process died.",
@@ -89,3 +89,29 @@ def dead_runs_sensor() -> dg.SensorDefinition:
         return dg.SkipReason(f"ended {', '.join(ended)}" if ended else "no run is dead")
 
     return dead_runs
+
+
+def when_results_changed() -> dg.AutomationCondition[dg.AssetKey]:
+    """True if scores or nightly runs have a new data version, even if others are missing.
+
+    `AutomationCondition.eager` is also true if a parent ran and its data did not change.
+    """
+    condition = dg.AutomationCondition
+    return (
+        condition.eager()
+        .without(~condition.any_deps_missing())
+        .with_label("scores or nightly runs changed")
+        .replace("newly_updated", condition.data_version_changed())
+    )
+
+
+def results_sensor() -> dg.AutomationConditionSensorDefinition:
+    """The automation of the results, which cost nothing and are always brought up to date."""
+    selection = dg.AssetSelection
+    return dg.AutomationConditionSensorDefinition(
+        "results",
+        target=selection.tag("stage", "warehouse") | selection.tag("stage", "report_page"),
+        default_status=dg.DefaultSensorStatus.RUNNING,
+        minimum_interval_seconds=30,
+        description="Rebuild the warehouse and the report when scores or nightly runs change.",
+    )

@@ -17,19 +17,23 @@ from videomme_pipeline.assets.dagster_internals.checks import (
     evaluation_of_newest,
     newest_evaluation,
 )
-from videomme_pipeline.assets.keys import asset_key, partition_key
-from videomme_pipeline.assets.reporter import shown_versions
+from videomme_pipeline.assets.keys import asset_key, key_in, partition_key
+from videomme_pipeline.assets.runner import shown_versions
 from videomme_pipeline.assets.stages.checks import LISTED_PARTITIONS
 from videomme_pipeline.assets.stages.metadata import table_of
 from videomme_pipeline.assets.stages.nightly import RECENT, assess_age
 from videomme_pipeline.assets.triggers.jobs import REFRESH_JOB, REPORT_JOB
+from videomme_pipeline.errors import ConfigurationError
 from videomme_pipeline.fingerprint import fingerprint
+from videomme_pipeline.project.checkpoints import read_training_runs
 from videomme_pipeline.project.nightly.alerts import ui_address
 from videomme_pipeline.project.nightly.tracked import TrackedEvaluation, refused_files
 from videomme_pipeline.project.project import Project
 from videomme_pipeline.stages.chain import all_stages
 from videomme_pipeline.stages.explain import Cause, Explanation
 from videomme_pipeline.stages.plan import Freshness, PartitionState, plan_project
+from videomme_pipeline.stages.stage import AnyStage, BenchmarkStage
+from videomme_pipeline.storage.records import sequence
 
 UP_TO_DATE = "up_to_date"
 _DESCRIPTION = (
@@ -67,7 +71,7 @@ def up_to_date_sensor(
     keys = [asset_key(stage) for stage in all_stages(project)]
 
     @dg.sensor(
-        name=UP_TO_DATE,
+        name="upkeep_checks",
         job_name=REPORT_JOB,
         minimum_interval_seconds=30,
         default_status=dg.DefaultSensorStatus.RUNNING,
@@ -95,14 +99,11 @@ def up_to_date_sensor(
 
 
 class _Plans:
-    """The plan of all assets, by asset."""
-
     def __init__(self, project: Project) -> None:
-        states = plan_project(project, list(project.configuration.files))
-        self._launchpad, self._prefix = launchpad(project), project.runs.prefix
+        states = plan_project(project, _evaluations(project))
+        self._project, self._prefix = project, project.runs.prefix
         self._severity = _SEVERITIES[project.runs.stale]
         self._explanation = Explanation(states)
-        self._refused = refused_files(project.configuration)
         self._states: dict[dg.AssetKey, list[PartitionState]] = defaultdict(list)
         for state in states:
             self._states[asset_key(state.stage)].append(state)
@@ -152,7 +153,10 @@ class _Plans:
         return [s for s in self._states[key] if s.freshness is not Freshness.FRESH]
 
     def _refused_for(self, key: dg.AssetKey) -> Sequence[str]:
-        return self._refused if key.path[-1] == "scores" else ()
+        stage = self._states[key][0].stage
+        if not stage.is_cited or not isinstance(stage, BenchmarkStage):
+            return ()
+        return refused_files(self._project.configuration, stage.benchmark.name)
 
     def _plan_summary(self, key: dg.AssetKey) -> str:
         label = key.to_user_string().removeprefix(self._prefix)
@@ -177,13 +181,36 @@ class _Plans:
             }
             for state in not_fresh[:LISTED_PARTITIONS]
         ]
-        return {"not_fresh": table_of(records), "to_do": dg.MetadataValue.url(self._launchpad)}
+        link = launchpad(self._project, self._stale_evaluations(not_fresh[0].stage))
+        return {"not_fresh": table_of(records), "to_do": dg.MetadataValue.url(link)}
+
+    def _stale_evaluations(self, stage: AnyStage) -> list[str]:
+        """The evaluations of the benchmark of a stage whose scores are not fresh."""
+        if not isinstance(stage, BenchmarkStage):
+            return []
+        scores = key_in(self._project, f"{stage.benchmark.name}/scores")
+        return [str(state.partition.variant) for state in self._not_fresh(scores)]
 
 
-def launchpad(project: Project) -> str:
-    """URL of the Launchpad of `refresh_stale` in the UI, with all evaluations."""
+def launchpad(project: Project, evaluations: Sequence[str]) -> str:
+    """URL of the Launchpad of `refresh_stale` with some evaluations, or all without any."""
     location = f"{ui_address()}/locations/{project.runs.code_location}"
-    return f"{location}/jobs/{REFRESH_JOB}/playground/setup?config={quote('evaluations: []')}"
+    config = quote(f"evaluations: [{', '.join(evaluations)}]")
+    return f"{location}/jobs/{REFRESH_JOB}/playground/setup?config={config}"
+
+
+def _evaluations(project: Project) -> list[str]:
+    """All evaluations but templates of training runs that were never run themselves."""
+    try:
+        runs = read_training_runs(project.configuration)
+    except ConfigurationError:
+        runs = {}
+    templates = {template for run in runs.values() for template in run.templates}
+    return [
+        name
+        for name, evaluation in project.configuration.files.items()
+        if name not in templates or sequence(project.store.shown(evaluation.benchmark, name))
+    ]
 
 
 def _shows(instance: dg.DagsterInstance, key: dg.AssetKey, plan: str) -> bool:

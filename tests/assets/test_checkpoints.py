@@ -27,7 +27,7 @@ from videomme_pipeline.errors import NotReadyError
 from videomme_pipeline.project.checkpoints import CHECKPOINT_JOB, record_finished
 from videomme_pipeline.project.nightly.alerts import URLS_VARIABLE
 from videomme_pipeline.project.project import Project
-from videomme_pipeline.scoring.checkpoint import Checkpoint, CheckpointOutcome, read_checkpoints
+from videomme_pipeline.scoring.verdicts import Checkpoint, CheckpointOutcome, read_checkpoints
 from videomme_pipeline.stages.plan import Freshness, plan_project
 from videomme_pipeline.warehouse.database import connect, query
 

@@ -16,9 +16,9 @@ from tests.support.published_data import v1_rows
 from videomme_pipeline.assets.race import RaceConfig, RaceLook, race_here, race_job
 from videomme_pipeline.errors import ConfigurationError, ScoringError
 from videomme_pipeline.project.project import Project
-from videomme_pipeline.scoring.recorded_look import RecordedLook
 from videomme_pipeline.scoring.statistics.gate import Verdict
 from videomme_pipeline.scoring.statistics.race import Stop
+from videomme_pipeline.scoring.verdicts import RecordedLook
 from videomme_pipeline.storage.tables import read_files
 
 VIDEOS = [f"{number:03d}" for number in range(1, 43)]

@@ -17,8 +17,8 @@ from tests.support.stored_files import stored_file
 from videomme_pipeline.assets import runner
 from videomme_pipeline.assets.definitions import build_definitions
 from videomme_pipeline.assets.keys import asset_key, partition_key
-from videomme_pipeline.assets.reporter import failed_attempts, shown_versions
 from videomme_pipeline.assets.run import refresh_project
+from videomme_pipeline.assets.runner import failed_attempts, shown_versions
 from videomme_pipeline.assets.stages.checks import COMPLETE
 from videomme_pipeline.assets.triggers.jobs import REFRESH_JOB, REPORT_JOB
 from videomme_pipeline.project.project import Project

@@ -12,8 +12,8 @@ from tests.support.projects import SERVED, Copy, WriteProject, WriteServed, stag
 from tests.support.stored_events import materializations
 from tests.support.stored_files import stored_file
 from videomme_pipeline.assets.definitions import build_definitions
-from videomme_pipeline.assets.reporter import DATA_VERSION_TAG, NOT_SELECTED
 from videomme_pipeline.assets.run import refresh_project
+from videomme_pipeline.assets.runner import DATA_VERSION_TAG, NOT_SELECTED
 from videomme_pipeline.errors import NotReadyError
 from videomme_pipeline.scoring.scored_question import ScoredQuestion
 from videomme_pipeline.stages.explain import Explanation

@@ -49,7 +49,7 @@ def test_each_project_builds_its_own_assets(
             dg.RunsFilter(tags={".dagster/repository": f"__repository__@{name}"})
         )
         assert run.is_success
-        assert f"/locations/{name}/jobs/" in launchpad(project)
+        assert f"/locations/{name}/jobs/" in launchpad(project, [])
 
 
 def test_no_asset_or_group_has_the_name_of_one_of_another_project(

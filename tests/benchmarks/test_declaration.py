@@ -24,7 +24,7 @@ from videomme_pipeline.evaluation.folder import read_configuration
 from videomme_pipeline.evaluation.writing import write_declaration
 from videomme_pipeline.fetch.release import Clip, Footage
 from videomme_pipeline.fingerprint import fingerprint
-from videomme_pipeline.project.servers.record import ServerRecord
+from videomme_pipeline.project.servers import ServerRecord
 from videomme_pipeline.project.state.benchmark import BenchmarkState
 from videomme_pipeline.storage.layout import Store
 from videomme_pipeline.videos.hash_cache import HashCache

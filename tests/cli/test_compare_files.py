@@ -98,7 +98,7 @@ def test_notes_count_questions_and_not_their_repeats(tmp_path: Path) -> None:
     path = tmp_path / "repeats.json"
     path.write_text(json.dumps(rows))
     notes = videomme("score", str(path), "--report", "json").json["notes"]
-    assert any(note.startswith("1 questions have the unknown domain") for note in notes)
+    assert any(note.startswith("1 questions have no domain") for note in notes)
     table = videomme("score", str(path), "--report", "plain").out.splitlines()
     names, numbers = (line.split("\t") for line in table[:2])
     assert numbers[names.index("n")] == "1"

@@ -21,7 +21,7 @@ from scipy.stats import binomtest
 from tests.support.paths import ROOT
 from tests.support.published_data import DOMAINS, LOGIC_STRUCTURES, SUB_CATEGORIES, TASK_TYPES, read
 from videomme_pipeline.benchmarks.question import Duration, Letter, Question
-from videomme_pipeline.demo.smoke import questions as smoke
+from videomme_pipeline.demo.smoke import scripts as smoke
 from videomme_pipeline.demo.smoke.drawing import (
     MOTION_SECONDS,
     draw_shapes,

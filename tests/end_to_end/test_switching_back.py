@@ -21,8 +21,8 @@ from tests.support.builders import write_video
 from tests.support.model_server import Fault, ModelServer, always, no_faults
 from tests.support.projects import SERVED, Copy, write_project_in
 from tests.support.stored_files import stored_file
-from videomme_pipeline.assets.reporter import shown_versions
 from videomme_pipeline.assets.run import refresh_project
+from videomme_pipeline.assets.runner import shown_versions
 from videomme_pipeline.errors import ConfigurationError
 from videomme_pipeline.project.project import Project, open_project
 from videomme_pipeline.project.state.versions import CODE_VERSIONS

@@ -26,7 +26,7 @@ from tests.support.paths import ROOT
 from videomme_pipeline.assets.instance import open_instance
 from videomme_pipeline.project.nightly.alerts import URLS_VARIABLE
 from videomme_pipeline.project.project import open_project
-from videomme_pipeline.scoring.checkpoint import read_checkpoints
+from videomme_pipeline.scoring.verdicts import read_checkpoints
 from videomme_pipeline.storage.layout import Store
 from videomme_pipeline.warehouse.database import connect, query
 

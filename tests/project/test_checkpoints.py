@@ -17,8 +17,7 @@ from videomme_pipeline.errors import ConfigurationError
 from videomme_pipeline.models.endpoint.spec import EndpointSpec
 from videomme_pipeline.project.checkpoints import TrainingRun, read_training_runs
 from videomme_pipeline.project.project import Project
-from videomme_pipeline.project.upkeep.programs import named_programs
-from videomme_pipeline.scoring.checkpoint import read_checkpoints
+from videomme_pipeline.scoring.verdicts import read_checkpoints
 
 
 @pytest.fixture
@@ -48,7 +47,7 @@ def test_a_checkpoint_is_its_template_with_other_weights(
     assert evaluation.pairing != template.pairing
     assert evaluation.template == template.template
     assert project.configuration.checkpoints == {"short-tuned-20"}
-    assert named_programs(project) == ["models.yaml, mine: my-vllm"]
+    assert project.programs() == ["models.yaml, mine: my-vllm"]
     for chosen in ([], ["smoke"]):
         names = chosen_evaluations(project.configuration, [], chosen)
         assert sorted(names) == ["asked", "short"], "its folder may be deleted"
@@ -111,6 +110,7 @@ def test_checkpoints_in_an_object_store_are_listed() -> None:
         ({"pattern": "x-*", "template": "short", "step": "{step}-{step}"}, "`step` is "),
         ({"pattern": "x-*", "template": "short", "margin": -1}, "expected at least 0"),
         ({"pattern": "x-*", "template": "short", "complet": "x"}, "did you mean `complete`"),
+        ({"pattern": "x-*", "template": "short", "tracker": "wand"}, "did you mean `wandb`"),
     ],
 )
 def test_a_mistake_in_checkpoints_yaml_is_explained(

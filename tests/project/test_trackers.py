@@ -1,6 +1,6 @@
 """Metrics of checkpoints in real trackers with local files.
 
-VIDEOMME_TRACKERS is the folder of an environment with this project's packages and the trackers.
+VIDEOMME_TRACKERS is the folder of an environment with this project and the trackers.
 """
 
 import json
@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 
 from tests.support.paths import ROOT
-from videomme_pipeline.project.trackers import Tracker
+from videomme_pipeline.plugins import TRACKERS, installed
 
 pytestmark = pytest.mark.slow
 
 
-@pytest.mark.parametrize("tracker", list(Tracker))
-def test_checkpoints_are_logged_at_their_training_steps(tracker: Tracker, tmp_path: Path) -> None:
+@pytest.mark.parametrize("tracker", installed(TRACKERS))
+def test_checkpoints_are_logged_at_their_training_steps(tracker: str, tmp_path: Path) -> None:
     environment = os.environ.get("VIDEOMME_TRACKERS")
     if environment is None:
         pytest.skip("VIDEOMME_TRACKERS does not name an environment with trackers")

@@ -14,7 +14,7 @@ from tests.support.training_runs import (
     write_templates,
 )
 from videomme_pipeline.project import checkpoints
-from videomme_pipeline.scoring.checkpoint import read_checkpoints
+from videomme_pipeline.scoring.verdicts import read_checkpoints
 
 
 def _incomplete(name: str) -> Callable[[Path], None]:

@@ -5,6 +5,7 @@ no file is ever read in part.
 """
 
 import json
+import re
 import signal
 import subprocess
 import threading
@@ -254,6 +255,8 @@ class TestHosts:
             assert (server.request_count, len(server.request_counts)) == (REQUESTS, REQUESTS)
             assert set(hosts.extractions().values()) == {1}
             assert len(hosts.extractions()) == 3
+            built = [re.findall(r"Built .* (\d+) videomme/frames", run.err) for run in ended]
+            assert sum(int(count) for counts in built for count in counts) == 3, errors_of(ended)
             assert "Everything is fresh." in hosts.start(3, "run").finish().err
             assert not list(tmp_path.rglob("journal.sqlite"))
 

@@ -13,7 +13,7 @@ from tests.support.paths import ROOT
 from videomme_pipeline.benchmarks.benchmark import Benchmark
 from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.configuration import MAX_NAME_CHARACTERS, read_spec
-from videomme_pipeline.demo.smoke.questions import questions
+from videomme_pipeline.demo.smoke.scripts import questions
 from videomme_pipeline.errors import ConfigurationError, PromptError
 from videomme_pipeline.evaluation.folder import Configuration, read_configuration
 from videomme_pipeline.frames.sampling_names import parse_sampling

@@ -40,7 +40,7 @@ from videomme_pipeline.reports.page import build_page, write_page
 from videomme_pipeline.reports.published import published_results
 from videomme_pipeline.reports.stored import evaluations_of
 from videomme_pipeline.scoring.nightly.assess import assess, write_findings
-from videomme_pipeline.scoring.nightly.observation import Observation
+from videomme_pipeline.scoring.nightly.history import Observation
 from videomme_pipeline.scoring.nightly.policy import AlarmSpec
 from videomme_pipeline.scoring.scored_question import ScoredQuestion
 from videomme_pipeline.scoring.statistics.compare import compare

@@ -30,9 +30,9 @@ from tests.support.stored_files import made_up_file, show_made_up, stored_file, 
 from videomme_pipeline.prompts.render import Prompt
 from videomme_pipeline.reports.page import write_page
 from videomme_pipeline.responses.response import Response
-from videomme_pipeline.scoring.checkpoint import CheckpointOutcome
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
 from videomme_pipeline.scoring.statistics.compare import compare
+from videomme_pipeline.scoring.verdicts import CheckpointOutcome
 from videomme_pipeline.storage.layout import Store
 from videomme_pipeline.storage.tables import read_rows
 from videomme_pipeline.warehouse.database import connect

@@ -23,12 +23,16 @@ from videomme_pipeline.frames.sampling_names import parse_sampling
 from videomme_pipeline.models.video_llm import Usage
 from videomme_pipeline.prompts.render import Prompt, parse_template, render
 from videomme_pipeline.responses.response import Response, Served
-from videomme_pipeline.scoring.checkpoint import Checkpoint, CheckpointOutcome, write_checkpoint
-from videomme_pipeline.scoring.nightly.observation import ObservedQuestion
 from videomme_pipeline.scoring.readers.read_answer import ReaderName
-from videomme_pipeline.scoring.recorded_look import RecordedLook, write_race
 from videomme_pipeline.scoring.score import score_question
-from videomme_pipeline.scoring.scored_question import ScoredQuestion
+from videomme_pipeline.scoring.scored_question import ObservedQuestion, ScoredQuestion
+from videomme_pipeline.scoring.verdicts import (
+    Checkpoint,
+    CheckpointOutcome,
+    RecordedLook,
+    write_checkpoint,
+    write_race,
+)
 from videomme_pipeline.storage.layout import Store
 from videomme_pipeline.storage.tables import write_rows
 from videomme_pipeline.subtitles.align import AlignedLine, parse_alignment

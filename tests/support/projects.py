@@ -21,8 +21,8 @@ from videomme_pipeline.assets.run import refresh_project
 from videomme_pipeline.project.project import Project, open_project
 from videomme_pipeline.responses.estimate import CostEstimate
 from videomme_pipeline.stages.chain import chain
-from videomme_pipeline.stages.estimate import estimate_costs
 from videomme_pipeline.stages.plan import plan_project
+from videomme_pipeline.stages.refresh import estimate_costs
 from videomme_pipeline.stages.stage import BenchmarkStage
 from videomme_pipeline.storage.postgres import POSTGRES_VARIABLE
 

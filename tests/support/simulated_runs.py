@@ -24,9 +24,12 @@ from videomme_pipeline.scoring.nightly.alarm import (
     RunCounts,
     watch,
 )
-from videomme_pipeline.scoring.nightly.assess import runs_per_false_alarm, watch_check
+from videomme_pipeline.scoring.nightly.assess import (
+    runs_per_false_alarm,
+    watch_check,
+    worse_marginals,
+)
 from videomme_pipeline.scoring.nightly.history import history_of
-from videomme_pipeline.scoring.nightly.marginals import worse_marginals
 from videomme_pipeline.scoring.nightly.policy import BUDGET_SHARES, AlarmSpec, NightlyCheck
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
 from videomme_pipeline.scoring.statistics.estimates import paired_difference

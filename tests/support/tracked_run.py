@@ -2,7 +2,7 @@
 
     python -m tests.support.tracked_run TRACKER FOLDER
 
-The environment has the packages of this project and the tracker.
+This project and the tracker are installed in the environment.
 """
 
 import json
@@ -13,14 +13,14 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from videomme_pipeline.project.trackers import Tracker, log_checkpoint
+from videomme_pipeline.project.trackers import log_checkpoint
 
 SCORE = "videomme/short/score"
 VALUES = ((100, 0.5, "passed"), (200, 0.375, "failed"))
 """Steps, scores and outcomes of the logged checkpoints."""
 
 
-def main(tracker: Tracker, folder: Path) -> None:
+def main(tracker: str, folder: Path) -> None:
     os.chdir(folder)
     os.environ |= {
         "WANDB_MODE": "offline",
@@ -77,12 +77,12 @@ def _has(file: Path, *values: object) -> bool:
 
 
 _READ = {
-    Tracker.MLFLOW: _read_mlflow,
-    Tracker.TRACKIO: _read_trackio,
-    Tracker.WANDB: _read_wandb,
-    Tracker.SWANLAB: _read_swanlab,
+    "mlflow": _read_mlflow,
+    "trackio": _read_trackio,
+    "wandb": _read_wandb,
+    "swanlab": _read_swanlab,
 }
 
 
 if __name__ == "__main__":
-    main(Tracker(sys.argv[1]), Path(sys.argv[2]))
+    main(sys.argv[1], Path(sys.argv[2]))

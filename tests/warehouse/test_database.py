@@ -31,14 +31,13 @@ from videomme_pipeline.evaluation.folder import reserved_columns
 from videomme_pipeline.frames.cache import DecodeTime
 from videomme_pipeline.models.video_llm import FailureKind, Usage
 from videomme_pipeline.responses.response import AttemptRow, Served
-from videomme_pipeline.scoring.checkpoint import Checkpoint, write_checkpoint
 from videomme_pipeline.scoring.findings.run import EvaluatedVideo
-from videomme_pipeline.scoring.nightly.observation import ObservedQuestion
-from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
+from videomme_pipeline.scoring.scored_question import ObservedQuestion, Outcome, ScoredQuestion
 from videomme_pipeline.scoring.statistics.breakdowns import breakdown, group_breakdowns
 from videomme_pipeline.scoring.statistics.compare import compare
 from videomme_pipeline.scoring.statistics.estimates import accuracy_interval, clustered_mean
 from videomme_pipeline.scoring.statistics.groups import GroupRule, score_groups
+from videomme_pipeline.scoring.verdicts import Checkpoint, write_checkpoint
 from videomme_pipeline.storage.layout import Store
 from videomme_pipeline.storage.results import Results
 from videomme_pipeline.storage.tables import write_rows

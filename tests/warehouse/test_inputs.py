@@ -13,7 +13,7 @@ from tests.support.stored_files import made_up_file, write_made_up
 from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.storage.layout import Store
 from videomme_pipeline.videos.probe import Video
-from videomme_pipeline.warehouse import database, segments
+from videomme_pipeline.warehouse import database, loading
 
 QUESTIONS = questions_of(v1_evaluation(2))
 SRT = "1\n00:00:04,000 --> 00:00:05,500\nSecond\n\n2\n00:00:01,000 --> 00:00:02,000\nFirst\n"
@@ -76,7 +76,7 @@ def test_segments_of_unchanged_files_are_not_read_again(
 ) -> None:
     before = inputs(store)
     (tmp_path / "001.srt").unlink()
-    monkeypatch.delattr(segments, "read_subtitles")
+    monkeypatch.delattr(loading, "read_subtitles")
     database.rebuild(store)
     assert inputs(store) == before
 

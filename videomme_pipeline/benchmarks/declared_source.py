@@ -213,9 +213,8 @@ class DeclaredSource(Source):
     @cached_property
     def _segments(self) -> Mapping[str, Sequence[object]]:
         """The subtitles in the user's own annotations, by video id."""
-        if self.is_fetched or not any(map(_may_have_segments, self.stored_annotations())):
-            return {}
-        stored = self.stored_questions()
+        files = () if self.is_fetched else self.stored_annotations()
+        stored = self.stored_questions() if any(map(_may_have_segments, files)) else None
         return stored.segments if stored else {}
 
     def subtitle(self, video: VideoReference) -> MediaFile | None:

@@ -87,8 +87,7 @@ def read_questions(
 def read_ids(path: Path, key: str = "") -> list[str]:
     """The question ids in a file: one per line, a column of CSV, or a JSON list (under `key`).
 
-    Raises:
-        AnnotationError: if the file is none of these.
+    AnnotationError if the file is none of these.
     """
     ids: object = None
     try:

@@ -143,8 +143,7 @@ class BenchmarkSettings(VideoSelection):
 
 def _named(by_video: Questions, names: Sequence[str]) -> Questions:
     ids = list(by_video)
-    unknown = sorted(set(names).difference(ids))
-    if unknown:
+    if unknown := sorted(set(names).difference(ids)):
         raise ConfigurationError(
             f"`videos` names {', '.join(unknown[:10])}, but the benchmark has "
             f"{len(ids)} videos from {ids[0]} to {ids[-1]}; "

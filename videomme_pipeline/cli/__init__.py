@@ -1,5 +1,4 @@
 """The command line, `videomme`: each command reads its options, calls the library and prints.
 
-Results go to standard output, everything else to standard error. A command imports what it needs
-when it runs, so that `videomme --help` starts quickly.
+Results go to standard output, the rest to standard error. Imports wait until a command needs them.
 """

@@ -31,7 +31,7 @@ _LAUNCH = """mutation($params: ExecutionParams!) { result: launchRun(executionPa
 _STATE = """query($run: ID!) { result: runOrError(runId: $run) {
   ... on Error { message }
   ... on Run { status assetMaterializations { metadataEntries {
-    label ... on JsonMetadataEntry { jsonString } } } } } }"""
+    label ... on TableMetadataEntry { table { records } } } } } } }"""
 
 
 @commands.command(epilog="Example: videomme checkpoint watch --once")
@@ -84,7 +84,7 @@ def submit(
     compared again; stored answers are not asked again.
     """
     from videomme_pipeline.project.checkpoints import CHECKPOINT_JOB, training_run
-    from videomme_pipeline.scoring.checkpoint import partition_key, read_checkpoints
+    from videomme_pipeline.scoring.verdicts import partition_key, read_checkpoints
 
     project = open_project()
     training = training_run(project.configuration, run)
@@ -133,11 +133,13 @@ def wait(
         time.sleep(every)
     built = state["assetMaterializations"]
     entries = [entry for event in built for entry in event["metadataEntries"]]
-    texts = [entry["jsonString"] for entry in entries if entry["label"] == VERDICTS]
-    if not texts:
+    tables = [entry["table"]["records"] for entry in entries if entry["label"] == VERDICTS]
+    if not tables:
         note(f"Run {run_id} ended with {state['status']} and without a verdict.")
         raise typer.Exit(NOT_EVALUATED)
-    _end(json.loads(texts[-1]), as_json=as_json)
+    rows = [json.loads(record) for record in tables[-1]]
+    # a table of Dagster has an empty text where nothing is known
+    _end([{k: None if v == "" else v for k, v in row.items()} for row in rows], as_json=as_json)
 
 
 def _end(rows: Sequence[Mapping[str, Any]], *, as_json: bool) -> NoReturn:

@@ -75,9 +75,7 @@ def instance_for(project: "Project") -> Iterator["Instance"]:
 
 def name_programs(project: "Project") -> None:
     """Print the programs that the configuration names."""
-    from videomme_pipeline.project.upkeep.programs import named_programs
-
-    if programs := named_programs(project):
+    if programs := project.programs():
         note("The configuration names programs that runs start with your rights:")
         for program in programs:
             note(f"  {program}")

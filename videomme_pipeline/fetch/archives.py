@@ -93,11 +93,7 @@ def _is_tar(archive: str) -> bool:
 
 @contextmanager
 def open_archive(file: BinaryFile, archive: str) -> Iterator[OpenArchive]:
-    """Open `file` as the archive called `archive`.
-
-    Raises:
-        ArchiveError: if it is not an archive of the kind that its name says.
-    """
+    """Open `file` as the archive called `archive`. Raises ArchiveError if it is of another kind."""
     file.seek(0)
     try:
         opened = _open_tar(file, archive) if _is_tar(archive) else ZipFile(file)
@@ -124,12 +120,9 @@ def read_directory(
 ) -> tuple[Member, ...]:
     """List the files in an archive. Only its directory is read.
 
-    The whole archive is rejected if a member could be written outside the target folder, is not a
-    plain file or declares an absurd size. Folders, hidden files and the files that macOS adds are
-    left out. `keeps_folders` allows the same file name in several folders.
-
-    Raises:
-        ArchiveError: if the archive is rejected. The message names the member and the problem.
+    The whole archive is rejected with an ArchiveError if a member could be written outside the
+    target folder, is not a plain file or declares an absurd size. Folders, hidden files and those
+    of macOS are left out. `keeps_folders` allows the same file name in several folders.
     """
     with open_archive(file, archive) as opened:
         try:
@@ -192,10 +185,7 @@ def extract(opened: OpenArchive, member: Member, folder: Path) -> Path:
     """Extract one member to `folder`, under its name without folders, and return the path.
 
     A file with the final name is complete: its size and, in a zip archive, its CRC are correct.
-
-    Raises:
-        ArchiveError: if the member is damaged, or not the one in the directory.
-        OSError: if it cannot be read or written.
+    Raises ArchiveError if the member is damaged, or not the one in the directory, and OSError.
     """
     target = folder / member.file_name
     try:
@@ -255,7 +245,6 @@ def _problem(info: ZipInfo) -> str | None:
 
 
 def _problem_of_name(name: str) -> str | None:
-    """The reason not to extract a member with this name, or None if it is safe."""
     path = PurePosixPath(name)
     if path.is_absolute() or ".." in path.parts or "\\" in name or ":" in name:
         return "its name leads out of the folder"

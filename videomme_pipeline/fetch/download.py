@@ -1,10 +1,9 @@
 """Fetch a published benchmark from the Hugging Face Hub: annotations, subtitles and videos.
 
 All files are of one commit. A file gets its final name only when it is complete and verified, so
-the next run repairs an interrupted one. Videos are in archives of gigabytes, whose directories
-(some kilobytes) are read by HTTP ranges and kept. If more than half of an archive is needed, it is
-downloaded whole and compared with its sha256. Otherwise only the needed members are read by ranges
-and compared with their CRC.
+the next run repairs an interrupted one. The directories of the archives of videos are read by HTTP
+ranges and kept. If more than half of an archive is needed, it is downloaded whole and compared with
+its sha256. Otherwise only members are read by ranges and compared with their CRC.
 """
 
 import shutil
@@ -40,9 +39,7 @@ WHOLE_ARCHIVE_SHARE = 0.5
 def fetch_files(release: Release, folder: Path, names: Sequence[str]) -> tuple[Path, ...]:
     """Paths of repository files, which are downloaded to `folder` unless they exist.
 
-    Raises:
-        DownloadError: if one of them cannot be fetched or is not the pinned file.
-        StorageError: if `folder` cannot be written.
+    Raises DownloadError without the pinned files, and StorageError if `folder` cannot be written.
     """
     mirror = Mirror.of(release, folder)
     paths = tuple(mirror.folder / name for name in names)
@@ -57,12 +54,8 @@ def fetch_subtitles(
 ) -> dict[str, str]:
     """Unzip the subtitle files of `videos` to `release.subtitle_folder`.
 
-    Return the problems by video id. A video without a file in the archive has no subtitles.
-
-    Raises:
-        DownloadError: if the archive cannot be fetched or is not the pinned file.
-        ArchiveError: if the archive is rejected.
-        StorageError: if `folder` cannot be written.
+    Return the problems by video id. A video without a file in the archive has no subtitles. Raises
+    DownloadError without the pinned archive, ArchiveError if it is rejected, and StorageError.
     """
     archive = release.hub.subtitles or ""
     problems: dict[str, str] = {}
@@ -91,12 +84,9 @@ def fetch_videos(
     """Unzip `videos` to `release.video_folder` under `folder`, unless they exist.
 
     Return the problems by id of the videos that cannot be fetched. With `keep_archives`, archives
-    that were downloaded whole stay on disk.
-
-    Raises:
-        DownloadError: if the repository cannot be read at all (missing, gated, offline).
-        StorageError: before the first download if the disk is too small for all requested videos,
-            or later if it is full.
+    that were downloaded whole stay on disk. Raises DownloadError if the repository cannot be read
+    at all (missing, gated, offline), and StorageError before the first download if the disk is too
+    small for all requested videos, or later if it is full.
     """
     requested = tuple(videos)
     mirror = Mirror.of(release, folder)

@@ -1,8 +1,7 @@
 """Verified files of a dataset repository on the Hugging Face Hub at one commit.
 
 `HF_ENDPOINT`, `HF_TOKEN` and `HF_HUB_OFFLINE` work as in `huggingface_hub`, which sends the
-requests. Its `hf_hub_download` restarts a file after its process was killed, and compares no
-checksums.
+requests. Its `hf_hub_download` restarts a file after a kill, and compares no checksums.
 """
 
 import errno
@@ -49,11 +48,7 @@ class HubRepository:
         return f"{self.repository} at {self.revision[:12]}"
 
     def files(self, paths: Iterable[str]) -> dict[str, RepoFile]:
-        """Size and checksum of files by path, in one request. Missing paths are left out.
-
-        Raises:
-            DownloadError: if the repository cannot be read.
-        """
+        """Size and checksum of the files that exist, in one request. Raises DownloadError."""
         with explained(str(self)):
             reported = HfApi(endpoint=self.endpoint).get_paths_info(
                 self.repository, list(paths), revision=self.revision, repo_type="dataset"
@@ -63,9 +58,8 @@ class HubRepository:
     def download(self, file: RepoFile, target: Path) -> None:
         """Download `file` to `target`, resuming an earlier attempt, and verify its checksum.
 
-        Raises:
-            DownloadError: if it cannot be fetched, or has another checksum than the hub reports.
-            StorageError: if `target` cannot be written.
+        Raises DownloadError if it cannot be fetched, or has another checksum than the hub reports,
+        and StorageError if `target` cannot be written.
         """
         partial = target.with_name(f".{target.name}.partial")
         with explained(f"{file.path} of {self}"):
@@ -136,9 +130,7 @@ _REASONS: dict[type[Exception], str] = {
 def explained(item: str) -> Iterator[None]:
     """Convert errors of `huggingface_hub`, the network and the disk.
 
-    Raises:
-        DownloadError: with `item`, the cause and the next step.
-        StorageError: if the disk is full or read-only.
+    Raises DownloadError with `item`, cause and next step, or StorageError for the disk's errors.
     """
     try:
         yield

@@ -42,11 +42,7 @@ class Mirror:
 
     @classmethod
     def of(cls, release: Release, folder: Path) -> Self:
-        """The mirror in the media folder `folder`.
-
-        Raises:
-            ConfigurationError: if no commit is named.
-        """
+        """The mirror in a media folder. Raises ConfigurationError if no commit is named."""
         stored = release.stored_in(folder)
         # huggingface_hub reads HF_ENDPOINT only once, when it is imported.
         endpoint = os.environ.get("HF_ENDPOINT") or None
@@ -56,9 +52,8 @@ class Mirror:
     def file(self, name: str) -> Path:
         """Path of a repository file on disk, fetched unless it exists.
 
-        Raises:
-            DownloadError: if it is not in this commit, cannot be fetched or is not the pinned one.
-            StorageError: if it cannot be written.
+        Raises DownloadError if it is not in this commit, cannot be fetched or is not the pinned
+        one, and StorageError if it cannot be written.
         """
         target = self.folder / name
         if target.is_file():
@@ -89,11 +84,7 @@ class Mirror:
         return [name for name in self.files_of(archive) if not (self.folder / name).is_file()]
 
     def open(self, archive: str, reported: Mapping[str, RepoFile]) -> BinaryFile:
-        """An archive. The files of the archive that are not on disk are read by ranges.
-
-        Raises:
-            DownloadError: if a file is neither on disk nor in `reported`.
-        """
+        """An archive, whose files that are not on disk are read by ranges. Raises DownloadError."""
         parts = [self._open_file(name, reported) for name in self.files_of(archive)]
         return parts[0][0] if len(parts) == 1 else JoinedFile(parts)
 
@@ -118,8 +109,7 @@ class Mirror:
     def reported(self, names: Iterable[str]) -> dict[str, RepoFile]:
         """Size and checksum that the hub reports for files, compared with the pinned checksums.
 
-        Raises:
-            DownloadError: if the repository cannot be read, or is not the published one.
+        Raises DownloadError if the repository cannot be read, or is not the published one.
         """
         files = self.hub.files(names)
         pinned = self._pinned
@@ -137,10 +127,7 @@ class Mirror:
     ) -> tuple[dict[str, tuple[Member, ...]], dict[str, str]]:
         """The members of each archive, and the problems of archives that cannot be read.
 
-        A directory (some kilobytes) is read from the hub by ranges the first time, and kept.
-
-        Raises:
-            DownloadError: if the repository itself cannot be read.
+        Directories are read by ranges once, and kept. Raises DownloadError without the repository.
         """
         kept = {
             archive: UPath(self.folder / f"{archive.replace('/', '-')}.directory.parquet")
@@ -161,7 +148,6 @@ class Mirror:
         return {archive: tuple(read_rows(kept[archive], Member)) for archive in readable}, problems
 
     def _directory(self, archive: str, reported: dict[str, RepoFile]) -> tuple[Member, ...] | str:
-        """The members of one archive, or the reason why they cannot be read."""
         absent = [name for name in self.files_of(archive) if name not in reported]
         if absent:
             return f"{absent[0]} is not in {self.hub}"

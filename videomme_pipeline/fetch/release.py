@@ -120,11 +120,7 @@ class Release:
     """True if videos of the same name are in several folders of the archives."""
 
     def stored_in(self, folder: Path) -> Path:
-        """Folder for repository files of this commit, inside the media folder `folder`.
-
-        Raises:
-            ConfigurationError: if no commit is named.
-        """
+        """The folder of this commit's files in a media folder. Raises ConfigurationError."""
         if self.revision is None:
             raise ConfigurationError(
                 f"{self.benchmark}: no commit of {self.hub.repository} is pinned; set `revision` "

@@ -11,9 +11,10 @@ that name the files which that script saved.
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import chain
 from statistics import fmean
+from typing import Any
 
 from videomme_pipeline.benchmarks.facets import Facet
 from videomme_pipeline.benchmarks.question import Duration, Question
@@ -128,35 +129,24 @@ def rating(groups: Sequence[GroupScore]) -> Rating:
     `final_rating` has `level_1`…`level_3`, `relevance_score`, `relevance_linear_score`,
     `logic_score` and `total`. A part without groups is 0.0, as in the official file.
     """
-    relevance = [group for group in groups if group.facets.get("group_type") == "relevance"]
-    logic = [group for group in groups if group.facets.get("group_type") == "logic"]
-    levels = {
-        f"level_{level}": _mean(
-            group.score for group in groups if group.facets.get("level") == level
-        )
-        for level in (1, 2, 3)
-    }
+    by_level, by_type = _mean_by(groups, "level"), _mean_by(groups, "group_type")
+    linear = [g.linear_score for g in groups if g.facets.get("group_type") == "relevance"]
     final = {
-        "relevance_score": _mean(group.score for group in relevance),
-        "relevance_linear_score": _mean(group.linear_score for group in relevance),
-        "logic_score": _mean(group.score for group in logic),
-        "total": _mean(group.score for group in groups),
+        "relevance_score": by_type.get("relevance", 0.0),
+        "relevance_linear_score": fmean(linear or [0.0]),
+        "logic_score": by_type.get("logic", 0.0),
+        "total": fmean([group.score for group in groups] or [0.0]),
     }
     return {
-        "final_rating": levels | final,
+        "final_rating": {f"level_{n}": by_level.get(n, 0.0) for n in (1, 2, 3)} | final,
         "second_head_rating": _mean_by(groups, "second_head"),
         "third_head_rating": _mean_by(groups, "third_head"),
     }
 
 
-def _mean(scores: Iterable[float]) -> float:
-    values = list(scores)
-    return fmean(values) if values else 0.0
-
-
-def _mean_by(groups: Sequence[GroupScore], column: str) -> dict[str, float]:
+def _mean_by(groups: Sequence[GroupScore], column: str) -> dict[Any, float]:
     """Mean score by the values of a facet, in order of first appearance."""
-    scores: dict[str, list[float]] = defaultdict(list)
+    scores: dict[Any, list[float]] = defaultdict(list)
     for group in groups:
         if column in group.facets:
             scores[group.facets[column]].append(group.score)

@@ -14,6 +14,7 @@ VLMEvalKit's table has the dataset's rows with other column names, tab-separated
 import csv
 import io
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import starmap
 from typing import Any
 
 from videomme_pipeline.benchmarks.facets import CONTRACT_NAMES
@@ -104,16 +105,11 @@ def _read_sample(sample: Row) -> Iterator[Row]:
 
 
 def _leaves(value: Any) -> Iterator[Any]:
-    """Yield the values in nested lists."""
     if not isinstance(value, list):
         yield value
         return
     for item in value:
         yield from _leaves(item)
-
-
-def _lmms_eval_rows(questions: Sequence[Question], answers: _Answers) -> list[Row]:
-    return [_sample(question, row) for question, row in _answered(questions, answers)]
 
 
 def _sample(question: Question, row: ScoredQuestion) -> Row:
@@ -170,7 +166,7 @@ LMMS_EVAL = ResultsFormat(
     name="lmms_eval",
     recognizes=lambda row: _is_log(row) or _is_sample(row),
     read=_read_lmms_eval,
-    rows=_lmms_eval_rows,
+    rows=lambda questions, answers: list(starmap(_sample, _answered(questions, answers))),
 )
 VLMEVALKIT = ResultsFormat(
     name="vlmevalkit",

@@ -270,8 +270,9 @@ def _unknown_labels(rows: Sequence[ScoredQuestion], facet: Facet) -> Iterator[st
         if label in facet.values:
             continue
         near = get_close_matches(str(label), map(str, facet.values), n=1)
+        unknown = f"no {facet.column}" if label is None else f"the unknown {facet.column} {label!r}"
         yield (
-            f"{count} questions have the unknown {facet.column} {label!r}"
+            f"{count} questions have {unknown}"
             + (f" (did you mean {near[0]!r}?)" if near else "")
             + ": they count in the overall score, but in no line of the official report"
         )

@@ -63,9 +63,7 @@ class Backend:
         """Yield each of `frames` once, decoded or missing.
 
         Frames are in order of time, except that those with a second attempt are yielded later.
-
-        Raises:
-            VideoUnreadableError: if the file cannot be opened at all.
+        Raises VideoUnreadableError if the file cannot be opened at all.
         """
         raise NotImplementedError
 

@@ -49,10 +49,7 @@ ROW_GROUP_FRAMES = 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Frame:
-    """One picture: its requested time, its actual time, and its encoded bytes.
-
-    Times count from the first shown frame of the video or clip.
-    """
+    """One encoded picture. Times count from the first shown frame of the video or clip."""
 
     requested_seconds: float
     """Time that the sampling chose."""
@@ -320,12 +317,8 @@ def read_frames(
     """The stored frames of a video under the settings with that fingerprint.
 
     With `question_id`, they are the frames of that question in the order in which they are sent.
-
-    Raises:
-        FileNotFoundError: if none are stored.
-        DamagedFileError: if the file is damaged. The file is set aside, and the next run rebuilds
-            it.
-        ConfigurationError: if no frames are named for the question.
+    Raises FileNotFoundError if none are stored, ConfigurationError if no frames are named for the
+    question, and DamagedFileError for a damaged file, which is set aside and rebuilt next time.
     """
     path = store.frames(video_hash, settings_fingerprint)
     with setting_aside(path):
@@ -346,10 +339,7 @@ def read_frames(
 def read_stored(
     store: Store, video_hash: str, settings_fingerprint: str, question_id: str | None = None
 ) -> StoredFrames:
-    """The frame set of `read_frames` without its pictures.
-
-    Only the file's footer is read, so damage outside of it is not detected.
-    """
+    """The frame set of `read_frames` without pictures. Only the footer of the file is verified."""
     path = store.frames(video_hash, settings_fingerprint)
     with setting_aside(path):
         metadata = parquet.read_metadata(path)
@@ -364,10 +354,7 @@ def read_stored(
 def read_shown(
     store: Store, video_hash: str, settings_fingerprint: str, question_id: str | None = None
 ) -> tuple[ShownFrame, ...]:
-    """The frames of `read_frames` without their pictures.
-
-    Only the file's footer is read, so damage outside of it is not detected.
-    """
+    """The frames of `read_frames` without pictures. Only the footer of the file is verified."""
     path = store.frames(video_hash, settings_fingerprint)
     with setting_aside(path):
         metadata = parquet.read_metadata(path)

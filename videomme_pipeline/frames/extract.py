@@ -48,10 +48,7 @@ from videomme_pipeline.videos.probe import video_hash
 
 @dataclass(frozen=True, kw_only=True)
 class FrameJob:
-    """One video and the samplings to extract from it, or from a clip of it.
-
-    `duration` selects the frame counts of the samplings.
-    """
+    """One video or clip, and the samplings to extract, whose frame counts depend on `duration`."""
 
     video_id: str
     path: VideoSource
@@ -75,10 +72,7 @@ class FrameJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FrameResult:
-    """The frame sets of one video, and the error that prevented others.
-
-    `cpu_seconds` includes reading, decoding, encoding and writing.
-    """
+    """The frame sets of one video, the error that prevented others, and the CPU time of all."""
 
     job: FrameJob
     frame_sets: tuple[StoredFrames, ...] = ()
@@ -120,10 +114,7 @@ def extract(
 def extract_here(job: FrameJob, *, store: Store) -> FrameResult:
     """Extract the frames of one video in this process, even if they are cached.
 
-    The result of a video that cannot be used has an error.
-
-    Raises:
-        StorageError: if the data folder cannot be written.
+    The result of a video that cannot be used has an error. Raises StorageError.
     """
     started = time.process_time()
     with ExitStack() as stack:
@@ -148,9 +139,7 @@ def extract_here(job: FrameJob, *, store: Store) -> FrameResult:
 def packet_index(store: Store, job: FrameJob) -> PacketIndex:
     """The packet index of the job's video or clip. The index of the whole file is stored.
 
-    Raises:
-        VideoUnreadableError: if the file has no video stream that can be opened, or the clip is
-            outside of the video.
+    Raises VideoUnreadableError if the file has no usable video stream, or the clip no frame.
     """
     path = store.packets(job.video_hash)
     index = PacketIndex.load(path)
@@ -338,11 +327,8 @@ def show_frames(
 ) -> FrameSet:
     """Write the contact sheet of `video` under `sampling` to `output` (.jpg, .png …).
 
-    With a `question`, its clip is shown, and its duration selects the frame count. The frames are
-    read from the cache or stored there, as in an evaluation.
-
-    Raises:
-        VideoError: if there is no such video, or it cannot be used.
+    A `question` determines clip and frame count. Frames are read from the cache or stored there, as
+    in an evaluation. Raises VideoError if the video cannot be used.
     """
     with HashCache(store.hashes) as hashes:
         content = video_hash(video, video.stem, hashes)

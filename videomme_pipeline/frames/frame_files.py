@@ -60,8 +60,7 @@ class FrameFile:
 def read_frame_file(folder: Path, name: str) -> FrameFile:
     """The file `name` in `folder`, which has one of the endings of annotation files.
 
-    Raises:
-        ConfigurationError: if there is not one such file, or it has no usable entry.
+    Raises ConfigurationError if there is not one such file, or it has no usable entry.
     """
     paths = [path for suffix in SUFFIXES if (path := folder / f"{name}{suffix}").is_file()]
     if len(paths) != 1:
@@ -98,8 +97,7 @@ def _read(path: Path, _state: tuple[int, int]) -> FrameFile:
 def _rows(path: Path) -> Iterator[tuple[str, str | None, QuestionFrames]]:
     """Yield the id of the question (or else of the video), the id of the video, and the frames.
 
-    Raises:
-        ValueError: if a row has no id.
+    Raises ValueError if a row has no id.
     """
     for number, row in enumerate(_table(path), start=1):
         cells = {_plain(str(name)): cell for name, cell in row.items()}

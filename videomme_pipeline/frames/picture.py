@@ -98,7 +98,6 @@ class Patches(Spec):
     def _whole(
         self, width: float, height: float, rounding: Callable[[float], int]
     ) -> tuple[int, int]:
-        """Width and height in whole patches, at least one."""
         columns, rows = rounding(width / self.side), rounding(height / self.side)
         return max(columns, 1) * self.side, max(rows, 1) * self.side
 

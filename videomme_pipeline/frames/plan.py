@@ -1,8 +1,7 @@
 """The plan: which packets to decode for the chosen frames, computed from the packet index.
 
 A compressed picture depends on earlier ones, back to a keyframe. For each chosen frame, the plan
-starts at the last keyframe that is not shown later than the frame. All chosen frames with the same
-keyframe are decoded together, in decoding order.
+starts at the last keyframe that is not shown later, once for all frames with the same keyframe.
 """
 
 from collections.abc import Iterable

@@ -347,9 +347,8 @@ class QwenSglang(QwenRate):
 class Qwen2Vl(QwenRate):
     """The frames that transformers' `Qwen2VLVideoProcessor` (Qwen2-VL, Qwen2.5-VL) chooses.
 
-    They are the first frames of as many equal parts as `qwen_vl` has frames. The processor
-    calculates with 32-bit numbers, so that in long videos a few of its frames are one frame later
-    or earlier, depending on the CPU.
+    They are the first frames of as many equal parts as `qwen_vl` has frames. It calculates with
+    32-bit numbers, so in long videos a few frames differ by one, depending on the CPU.
     """
 
     strategy: Literal["qwen2_vl"] = "qwen2_vl"

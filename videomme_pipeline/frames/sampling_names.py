@@ -1,7 +1,6 @@
 """Parser of sampling names: `uniform_n-16`, `fps_based-1-max-512.long_side-512.png`.
 
-A name is a strategy with its parameters, followed by the options that differ from the defaults,
-each after a dot.
+A name is a strategy with its parameters, and each option that is not the default after a dot.
 """
 
 import difflib
@@ -56,8 +55,7 @@ class _UnknownNameError(Exception):
 def configured_sampling(value: str | Mapping[str, Any], configuration: Path) -> Sampling:
     """The sampling `value`. If it has a file, its entries are read from the configuration folder.
 
-    Raises:
-        ConfigurationError: if there is no such sampling or file, or the file has no usable entry.
+    Raises ConfigurationError if there is no such sampling or file, or the file has no usable entry.
     """
     sampling = parse_sampling(value)
     if not isinstance(sampling, FromFile):

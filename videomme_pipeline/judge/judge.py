@@ -72,9 +72,8 @@ class Judge:
     def of(cls, spec: JudgeSpec, catalog: Catalog) -> "Judge":
         """The judge that `spec` names.
 
-        Raises:
-            ModelError: if there is no such model.
-            ConfigurationError: if the model has no endpoint and so cannot answer text prompts.
+        ModelError if there is no such model. ConfigurationError if the model has no endpoint and so
+        cannot answer text prompts.
         """
         model = catalog.find(spec.model)
         if not isinstance(model, EndpointSpec):
@@ -159,10 +158,8 @@ def ask_judge(
     """A judgment of each pair of a question and a response. Stored replies need no request.
 
     Costs are recorded under `<evaluation>@judge`. A failed request raises no error: its judgment
-    contains the error, and a later call sends the request again.
-
-    Raises:
-        ModelError: if the API key of the model is not set.
+    contains the error, and a later call sends the request again. ModelError if the API key of the
+    model is not set.
     """
     if not pairs:
         return []

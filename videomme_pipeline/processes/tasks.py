@@ -4,22 +4,22 @@ Every task runs in a child process with limits (`children`), so a decoder that c
 task and nothing else. Tasks return rows and names of stored files, never frames.
 """
 
+import math
+import os
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Generic, Protocol, TypeVar, cast
+from pathlib import Path
+from typing import Any, Generic, Protocol, cast
 
 from videomme_pipeline.errors import VideoMMEError
-from videomme_pipeline.processes.children import Child, ChildFailedError, TaskLimits
-from videomme_pipeline.processes.cores import usable_cores
-
-Task = TypeVar("Task")
-Value = TypeVar("Value")
+from videomme_pipeline.processes.children import Child, ChildFailedError, Task, TaskLimits, Value
 
 LOOK_SECONDS = 1.0
 """Seconds between looks at the workers while no task ends."""
+_CGROUPS = Path("/sys/fs/cgroup")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +61,41 @@ class Workers(Protocol):
 TaskOutcome = tuple[Any, VideoMMEError | None]
 """The value of a task, and the error that ended it."""
 Submit = Callable[[Callable[[Any], Any], Any, TaskLimits], Future[TaskOutcome]]
+
+
+def usable_cores() -> int:
+    """The number of cores on which this process may run, or fewer if a quota of CPU time is lower.
+
+    Batch systems restrict the cores (`taskset`, Slurm), containers the CPU time (cgroup v1 or v2).
+    """
+    return max(1, min([len(os.sched_getaffinity(0)), *map(math.ceil, _quotas())]))
+
+
+def _quotas() -> Iterator[float]:
+    """The CPU time that each cgroup of this process may use, in seconds per second."""
+    for line in Path("/proc/self/cgroup").read_text(encoding="utf-8").splitlines():
+        _, controllers, path = line.split(":", maxsplit=2)
+        if controllers and "cpu" not in controllers.split(","):
+            continue
+        root = _CGROUPS / controllers
+        folder = root / path.lstrip("/")
+        for cgroup in (folder, *folder.parents):
+            if cgroup.is_relative_to(root):
+                yield from _quota_of(cgroup)
+
+
+def _quota_of(cgroup: Path) -> Iterator[float]:
+    """The quota of one cgroup. A process may not see its cgroup from inside of a container."""
+    try:
+        if (cgroup / "cpu.max").exists():
+            quota, period = (cgroup / "cpu.max").read_text(encoding="ascii").split()
+        else:
+            quota = (cgroup / "cpu.cfs_quota_us").read_text(encoding="ascii")
+            period = (cgroup / "cpu.cfs_period_us").read_text(encoding="ascii")
+    except OSError:
+        return
+    if quota != "max" and int(quota) > 0:
+        yield int(quota) / int(period)
 
 
 @dataclass(frozen=True)

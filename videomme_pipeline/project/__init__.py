@@ -7,7 +7,7 @@ Imports point upward in this list:
     state      a benchmark's partitions, data versions, failures and stored data
     project    both folders, opened together: `open_project`
     answers    inputs and requests of an evaluation, its scores, and what they cost
-    upkeep     checks of the installation, stored files, the disk budget and copies
+    doctor     checks of everything that a run needs
     nightly    the evaluations that are asked every night, and the alerts about them
     schemas    JSON Schemas of the configuration files
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from statistics import fmean
 
-from pydantic import Field
+from pydantic import Field, field_validator
 from upath import UPath
 
-from videomme_pipeline.configuration import is_name, parse_spec, read_yaml
+from videomme_pipeline.configuration import is_name, nearest, parse_spec, read_yaml
 from videomme_pipeline.errors import (
     ConfigurationError,
     ScoringError,
@@ -21,11 +21,13 @@ from videomme_pipeline.errors import (
 )
 from videomme_pipeline.evaluation.folder import Configuration, checkpoint_evaluation
 from videomme_pipeline.fingerprint import Spec, fingerprint
+from videomme_pipeline.plugins import TRACKERS, installed
 from videomme_pipeline.project.project import Project
 from videomme_pipeline.project.runs.progress import ignore
-from videomme_pipeline.project.trackers import Tracker
 from videomme_pipeline.reports.gate import sentence
-from videomme_pipeline.scoring.checkpoint import (
+from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
+from videomme_pipeline.scoring.statistics.gate import FailIf, Verdict, decide
+from videomme_pipeline.scoring.verdicts import (
     EVALUATED,
     Checkpoint,
     CheckpointOutcome,
@@ -33,8 +35,6 @@ from videomme_pipeline.scoring.checkpoint import (
     read_checkpoints,
     write_checkpoint,
 )
-from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
-from videomme_pipeline.scoring.statistics.gate import FailIf, Verdict, decide
 from videomme_pipeline.storage.objects import is_local, list_objects, listing, open_folder
 from videomme_pipeline.storage.results import Results
 from videomme_pipeline.storage.tables import read_rows
@@ -71,8 +71,16 @@ class TrainingRun(Spec):
     """The verdict that fails the gate."""
     max_failed: float = Field(default=0.1, ge=0, le=1)
     """Largest share of unanswered questions."""
-    tracker: Tracker | None = None
-    """The experiment tracker that gets the scores at their training steps."""
+    tracker: str | None = None
+    """The experiment tracker that gets the scores at their training steps: `wandb`, `trackio`,
+    `mlflow`, `swanlab`, or one of another package."""
+
+    @field_validator("tracker")
+    @classmethod
+    def _is_known(cls, name: str | None) -> str | None:
+        if name is not None and name not in (trackers := installed(TRACKERS)):
+            raise ValueError(f"no installed package has it, {nearest(name, tuple(trackers))}")
+        return name
 
     @property
     def templates(self) -> tuple[str, ...]:
@@ -124,7 +132,6 @@ class TrainingRun(Spec):
 
 
 def _matching(folder: UPath, pattern: str) -> list[UPath]:
-    """The paths in `folder` that match `pattern`, in alphabetical order."""
     try:
         with listing(folder):
             return sorted(folder.glob(pattern))

@@ -17,10 +17,9 @@ from videomme_pipeline.project.runs.locks import FileLocks, Locks
 from videomme_pipeline.project.runs.progress import StageProgress, ignore
 from videomme_pipeline.project.runs.settings import RUNS_FILE, ClusterSpec, RunsSpec, read_cluster
 from videomme_pipeline.project.runs.spending import Spending
-from videomme_pipeline.project.servers.record import ServerRecord
-from videomme_pipeline.project.servers.running import ModelServers
+from videomme_pipeline.project.servers import ModelServers, ServerRecord
 from videomme_pipeline.project.state.benchmark import BenchmarkState
-from videomme_pipeline.scoring.checkpoint import read_checkpoints
+from videomme_pipeline.scoring.verdicts import read_checkpoints
 from videomme_pipeline.storage.layout import LOCAL, Store
 from videomme_pipeline.storage.names import Planned
 from videomme_pipeline.storage.objects import is_local
@@ -108,6 +107,24 @@ class Project:
         models = [*(e.model for e in chosen), *judges]
         reporting = [m for m in models if isinstance(m, EndpointSpec) and m.reports_server]
         self.servers.observe(reporting, is_stored=is_stored)
+
+    def programs(self) -> list[str]:
+        """Each program with the file that names it, such as "models.yaml, my-model: vllm serve".
+
+        A run or the UI starts them with the rights of the user, and everybody who can write a
+        configuration file chooses them, so commands that start them name them.
+        """
+        evaluations = self.configuration.files.values()
+        judges = [e.judge.model for e in evaluations if e.judge is not None]
+        models = {model.name: model for model in (*(e.model for e in evaluations), *judges)}
+        named = [
+            f"models.yaml, {name}: {program}"
+            for name, model in sorted(models.items())
+            for program in model.programs
+        ]
+        if self.cluster is not None:
+            named += [f"cluster.yaml: {program}" for program in self.cluster.programs]
+        return named
 
     def planned(self) -> dict[str, Planned]:
         """The names that a run would build of each benchmark. Servers are not asked for that."""

@@ -18,8 +18,7 @@ from videomme_pipeline.models.catalog import entry_specs
 from videomme_pipeline.models.endpoint.managed import ServeSpec
 from videomme_pipeline.project.checkpoints import TrainingRun
 from videomme_pipeline.project.nightly.tracked import NightlySpec
-from videomme_pipeline.project.runs.settings import ClusterSpec, RunsSpec
-from videomme_pipeline.project.upkeep.frame_budget import StorageSpec
+from videomme_pipeline.project.runs.settings import ClusterSpec, RunsSpec, StorageSpec
 from videomme_pipeline.prompts.render import TemplateName
 
 

@@ -2,14 +2,15 @@
 
 Each tracker continues the run that its own environment variable names (`WANDB_RUN_ID` …), or else
 the run with the name of the training run. Its other variables (project, server, key) apply, too.
+Other packages add a function like those of this module to the entry points `TRACKERS`.
 """
 
 import os
-from collections.abc import Callable, Mapping, Sequence
-from enum import StrEnum
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from videomme_pipeline.extras import needs_extra
+from videomme_pipeline.plugins import TRACKERS, find
 
 _METRICS = ("score", "score_low", "score_high", "difference", "failed")
 _PROJECT = "videomme"
@@ -18,17 +19,8 @@ Metrics = Mapping[str, float]
 Texts = Mapping[str, str]
 
 
-class Tracker(StrEnum):
-    """The trackers that `checkpoints.yaml` can name."""
-
-    WANDB = "wandb"
-    TRACKIO = "trackio"
-    MLFLOW = "mlflow"
-    SWANLAB = "swanlab"
-
-
 def log_checkpoint(
-    tracker: Tracker, run: str, step: int, points: Sequence[Mapping[str, Any]], link: str
+    tracker: str, run: str, step: int, points: Sequence[Mapping[str, Any]], link: str
 ) -> None:
     """Log a checkpoint: scores with intervals, and the outcome of the gate with a link.
 
@@ -42,11 +34,12 @@ def log_checkpoint(
         if point[name] is not None
     }
     texts = {f"{_PROJECT}/{point['template']}/gate": str(point["outcome"]) for point in points}
+    log = find(TRACKERS, tracker, callable, title=f"tracker {tracker}", expected="a function")
     with needs_extra("trackers", f"`tracker: {tracker}`"):
-        _LOG[tracker](run, step, metrics, texts | {f"{_PROJECT}/page": link})
+        log(run, step, metrics, texts | {f"{_PROJECT}/page": link})
 
 
-def _log_to_wandb(run: str, step: int, metrics: Metrics, texts: Texts) -> None:
+def log_to_wandb(run: str, step: int, metrics: Metrics, texts: Texts) -> None:
     """The step of a run of wandb only grows, so the training step is a metric of its own."""
     import wandb  # noqa: PLC0415
 
@@ -57,7 +50,7 @@ def _log_to_wandb(run: str, step: int, metrics: Metrics, texts: Texts) -> None:
         logged.log({name: step, **metrics, **texts})
 
 
-def _log_to_trackio(run: str, step: int, metrics: Metrics, texts: Texts) -> None:
+def log_to_trackio(run: str, step: int, metrics: Metrics, texts: Texts) -> None:
     import trackio  # noqa: PLC0415
 
     project, name = (os.environ.get(f"TRACKIO_{key}") for key in ("PROJECT", "RUN_NAME"))
@@ -66,7 +59,7 @@ def _log_to_trackio(run: str, step: int, metrics: Metrics, texts: Texts) -> None
     trackio.finish()
 
 
-def _log_to_mlflow(run: str, step: int, metrics: Metrics, texts: Texts) -> None:
+def log_to_mlflow(run: str, step: int, metrics: Metrics, texts: Texts) -> None:
     import mlflow  # noqa: PLC0415
 
     run_id = os.environ.get("MLFLOW_RUN_ID")
@@ -78,18 +71,10 @@ def _log_to_mlflow(run: str, step: int, metrics: Metrics, texts: Texts) -> None:
         mlflow.set_tags({f"{name}.{step}": text for name, text in texts.items()})
 
 
-def _log_to_swanlab(run: str, step: int, metrics: Metrics, texts: Texts) -> None:
+def log_to_swanlab(run: str, step: int, metrics: Metrics, texts: Texts) -> None:
     import swanlab  # noqa: PLC0415
 
     run_id = os.environ.get("SWANLAB_RUN_ID", run)
     swanlab.init(project=os.environ.get("SWANLAB_PROJECT", _PROJECT), id=run_id, resume="allow")
     swanlab.log({**metrics, **{name: swanlab.Text(text) for name, text in texts.items()}}, step)
     swanlab.finish()
-
-
-_LOG: Mapping[Tracker, Callable[[str, int, Metrics, Texts], None]] = {
-    Tracker.WANDB: _log_to_wandb,
-    Tracker.TRACKIO: _log_to_trackio,
-    Tracker.MLFLOW: _log_to_mlflow,
-    Tracker.SWANLAB: _log_to_swanlab,
-}

@@ -95,9 +95,7 @@ def reproduce(
     """Compare the answers `rows`, read as the recipe says, with the published values.
 
     With `is_evaluated`, they are the answers to an evaluation with the recipe's settings.
-
-    Raises:
-        ScoringError: if no question was answered.
+    ScoringError if no question was answered.
     """
     recipe = find_recipe(name)
     benchmark = find_benchmark(recipe.benchmark)

@@ -22,15 +22,12 @@ from videomme_pipeline.storage.tables import read_rows
 
 
 def history(
-    store: Store,
-    evaluations: Sequence[ScoredEvaluation],
-    nightly_runs: Sequence[Mapping[str, Any]],
+    store: Store, evaluations: Sequence[ScoredEvaluation], nightly_runs: Sequence[Mapping[str, Any]]
 ) -> list[Json]:
     """One entry per row of `nightly_runs` (from `accuracy_by_nightly_run`), oldest first.
 
-    `value` is the group score if there is one, else the accuracy, with failed questions counted
-    as wrong as in every other score. `findings` are the failed checks, or None if the nightly run
-    was never assessed.
+    `value` is the group score if there is one, else the accuracy, with failed questions counted as
+    wrong as in every score. `findings` are the failed checks, or None before an assessment.
     """
     indexes = {evaluation.name: index for index, evaluation in enumerate(evaluations)}
     return [
@@ -91,8 +88,7 @@ class LastRun:
     """The last nightly run of an evaluation, compared with the previous run.
 
     A first nightly run is compared with the scores of the evaluation; `before_date` is then None.
-    `assessment` is the summary of the nightly check of the score, or None if the run was never
-    assessed.
+    `assessment` is the summary of the nightly check of the score, or None before there is one.
     """
 
     evaluation: int

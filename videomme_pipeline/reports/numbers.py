@@ -16,7 +16,7 @@ from videomme_pipeline.benchmarks.benchmark import Benchmark
 from videomme_pipeline.benchmarks.facets import Facet, FacetValue, Measure
 from videomme_pipeline.benchmarks.question import Duration, Question
 from videomme_pipeline.fingerprint import fingerprint
-from videomme_pipeline.models.public_settings import public_server, public_settings
+from videomme_pipeline.models.identity import public_server, public_settings
 from videomme_pipeline.reports.document import Json, rounded
 from videomme_pipeline.reports.stored import ScoredEvaluation
 from videomme_pipeline.scoring.findings.run import CITATION_STATUSES
@@ -76,7 +76,6 @@ class Numbers:
         return {row["evaluation"]: interval(row, "accuracy") for row in rows}
 
     def _repeats(self) -> dict[str, Json]:
-        """Number of repeats, flip rate, majority vote and every pass@k of repeated evaluations."""
         passed: dict[str, list[Json]] = defaultdict(list)
         for row in self.view("pass_at_k"):
             counts = {key: row[key] for key in ("k", "questions", "all_questions")}
@@ -173,7 +172,6 @@ class Numbers:
         ]
 
     def _parts(self) -> dict[str, Json]:
-        """The score of each value of the short facets, by evaluation."""
         parts: dict[str, Json] = defaultdict(dict)
         for facet in self._short_facets():
             for row in self.view(facet.view):
@@ -291,7 +289,6 @@ def _family(evaluation: ScoredEvaluation, leaving_out: str) -> str:
 
 
 def _scores(row: Mapping[str, Any]) -> Json:
-    """A row of the leaderboard with fractions."""
     scores = {
         key: _fraction(key, value) if isinstance(value, float) else value
         for key, value in row.items()

@@ -90,8 +90,6 @@ def served_page(store: Store, *, evaluations: Sequence[str] | None = None) -> Se
 
 @dataclass(frozen=True, kw_only=True)
 class _BenchmarkPage:
-    """One benchmark of the page: evaluations, questions and numbers."""
-
     shown: ShownBenchmark
     summary: Mapping[str, Any]
     last_runs: Sequence[LastRun]

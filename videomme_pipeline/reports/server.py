@@ -31,11 +31,7 @@ _HEADERS = {
 
 
 class PageServer:
-    """Serves a page at `url`, which `show` or `show_stored` chooses. Port 0 chooses a free port.
-
-    Raises:
-        ConfigurationError: if the port cannot be used.
-    """
+    """Serves a page on `port` (0: a free one). Raises ConfigurationError if it cannot be used."""
 
     def __init__(self, store: Store, port: int) -> None:
         try:

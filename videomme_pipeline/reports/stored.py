@@ -32,8 +32,7 @@ _SAMPLING: TypeAdapter[Sampling] = TypeAdapter(Sampling)
 class ScoredEvaluation:
     """One evaluation with all scored questions, in the order of the benchmark.
 
-    `specification` has every setting that can change a score, by stage, as of the time the scores
-    were computed.
+    `specification` has every setting that can change a score, as of the time of the scoring.
     """
 
     name: str
@@ -143,9 +142,8 @@ class ShownBenchmark:
 def contact_sheet(store: Store, key: FramesKey) -> bytes:
     """A JPEG with the first `MAX_PICTURES` frames of a set, each in a cell of the same size.
 
-    Raises:
-        FileNotFoundError: if the frames are no longer stored.
-        DamagedFileError: if the file of the frames is damaged. The file is set aside.
+    Raises FileNotFoundError if the frames are no longer stored, and DamagedFileError if the file of
+    the frames is damaged. The file is set aside.
     """
     from PIL import Image, ImageOps  # noqa: PLC0415 - only a served page needs it
 

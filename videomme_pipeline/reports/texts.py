@@ -49,8 +49,7 @@ def read_texts(benchmark: ShownBenchmark, *, is_short: bool) -> Json:
     """Inputs of each video, and text and answers of each of its questions.
 
     With `is_short`, long texts are shortened, and subtitle lines and texts between frames are left
-    out. The texts of a video are stored together, because similar texts compress well. Seconds have
-    three digits, to keep the page small.
+    out. The texts of a video are together, because similar texts compress well.
     """
     videos: Json = {
         video_id: {"inputs": inputs, "questions": {}}
@@ -72,7 +71,6 @@ def read_texts(benchmark: ShownBenchmark, *, is_short: bool) -> Json:
 
 
 def _answers(evaluation: ScoredEvaluation, *, is_short: bool) -> dict[str, list[Json]]:
-    """The answers to each question in the order of the repeats."""
     prompts = {
         row.question_id: row
         for row in read_files(evaluation.shown.files("prompts").values(), Prompt)

@@ -1,8 +1,9 @@
 """The scored-question row: a response, the letter read from it, and the outcome."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
+from typing import Any
 
 from videomme_pipeline.benchmarks.facets import Facets
 from videomme_pipeline.benchmarks.question import Letter
@@ -130,6 +131,22 @@ class ScoredQuestion:
     """Warning about the response, such as other frames than planned, or None."""
     server: str | None = None
     """Known facts about the server that answered, as a JSON object, or None."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObservedQuestion(ScoredQuestion):
+    """A scored question of one nightly run."""
+
+    observation: str
+    """Date of the run."""
+
+    @classmethod
+    def of(cls, row: ScoredQuestion, observation: str) -> "ObservedQuestion":
+        # Not `asdict`: it copies deeply, which takes seconds for 2,700 rows.
+        values: dict[str, Any] = {
+            column.name: getattr(row, column.name) for column in fields(ScoredQuestion)
+        }
+        return cls(**values, observation=observation)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

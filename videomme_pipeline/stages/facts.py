@@ -7,12 +7,12 @@ a mapping is JSON.
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import TypeAlias
 
-from videomme_pipeline.extras import is_installed
-from videomme_pipeline.processes.children import ChildFailedError
+from videomme_pipeline.extras import is_installed, needs_extra
+from videomme_pipeline.processes.children import Child, ChildFailedError, TaskLimits
 from videomme_pipeline.reports.markdown import in_markdown
-from videomme_pipeline.reports.rendering import render_svg
 
 Facts: TypeAlias = Mapping[str, object]
 """Facts by name. None is left out."""
@@ -44,6 +44,22 @@ def chart_picture(draw: Callable[[], str], title: str) -> Picture | Markdown:
     if not is_installed("charts"):
         return Markdown("Charts need the extra `charts`: `pip install 'videomme-pipeline[charts]'`")
     try:
-        return Picture(render_svg(draw()).encode(), "image/svg+xml", title)
+        svg = _renderer().run(_render, draw(), TaskLimits(seconds=120))
+        return Picture(svg.encode(), "image/svg+xml", title)
     except ChildFailedError as error:
         return Markdown(in_markdown(f"{title}: the chart cannot be drawn ({error})"))
+
+
+@cache
+def _renderer() -> Child:
+    """A child, because vl-convert aborts its process without enough address space."""
+    return Child()
+
+
+def _render(vega_lite: str) -> str:
+    """A Vega-Lite chart as SVG."""
+    with needs_extra("charts", "drawing charts"):
+        import vl_convert  # noqa: PLC0415 - loads a JavaScript engine
+
+    image: str = vl_convert.vegalite_to_svg(vega_lite)
+    return image

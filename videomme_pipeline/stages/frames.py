@@ -1,11 +1,14 @@
 """`frames`: the frames of each video under each sampling, extracted once."""
 
 import io
+import shutil
 from collections import defaultdict
 from collections.abc import Generator, Iterable, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import replace
 from functools import cache
+
+from rich.filesize import decimal
 
 from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.configuration import read_spec
@@ -22,9 +25,9 @@ from videomme_pipeline.frames.extract import FrameJob, FrameResult, extract
 from videomme_pipeline.processes.tasks import Workers
 from videomme_pipeline.project.runs.journal import journal_of
 from videomme_pipeline.project.runs.leases import leased
+from videomme_pipeline.project.runs.settings import STORAGE_FILE, StorageSpec
 from videomme_pipeline.project.state.benchmark import BenchmarkState
 from videomme_pipeline.project.state.partitions import Dimension, VideoPartition, VideoVariant
-from videomme_pipeline.project.upkeep.frame_budget import STORAGE_FILE, FrameBudget, StorageSpec
 from videomme_pipeline.stages.facts import Picture
 from videomme_pipeline.stages.stage import (
     BenchmarkStage,
@@ -35,7 +38,9 @@ from videomme_pipeline.stages.stage import (
     Target,
     Targets,
 )
+from videomme_pipeline.storage.layout import Store
 from videomme_pipeline.storage.names import StoredName
+from videomme_pipeline.storage.objects import file_states
 from videomme_pipeline.storage.tables import write_rows
 from videomme_pipeline.videos.probe import video_hash
 
@@ -43,6 +48,33 @@ SHEETS_PER_RUN = 50
 """Number of videos with a contact sheet in one run. Dagster's event log stores these pictures."""
 FILE_BYTES = "file_bytes"
 """The fact with the size of a stored file."""
+
+
+class FrameBudget:
+    """The limits of `storage.yaml`, and the size of the frames stored so far."""
+
+    def __init__(self, spec: StorageSpec, store: Store) -> None:
+        self._spec, self._store = spec, store
+        self.stored_bytes = sum(s.bytes for s in file_states(store.path("frames")).values())
+
+    def objection(self) -> str | None:
+        """The reason not to store more frames, or None."""
+        advice = "free space (videomme cache gc), or change the limit"
+        most, least = self._spec.max_frames_gigabytes, self._spec.min_free_gigabytes
+        if most is not None and self.stored_bytes > most * 1e9:
+            return (
+                f"{decimal(self.stored_bytes)} of frames are stored, and {STORAGE_FILE} allows "
+                f"`max_frames_gigabytes: {most:g}`; {advice}"
+            )
+        folder = self._store.local()
+        folder.mkdir(parents=True, exist_ok=True)
+        free = shutil.disk_usage(folder).free
+        if free < least * 1e9:
+            return (
+                f"{folder}: {decimal(free)} are free, and {STORAGE_FILE} keeps "
+                f"`min_free_gigabytes: {least:g}`; {advice}"
+            )
+        return None
 
 
 def _file_name(benchmark: BenchmarkState, partition: VideoVariant, _: str) -> StoredName:
@@ -173,7 +205,7 @@ def _report(
     if shows_sheet and stored.count and find_benchmark(stage.benchmark.name).is_public:
         frames = read_frames(stage.project.store, str(target.name.variant), settings)
         facts["contact_sheet"] = _contact_sheet(frames)
-    return BuildResult(target=target, facts=facts)
+    return BuildResult(target=target, facts=facts, by_others=stored.reused)
 
 
 def _contact_sheet(frames: FrameSet) -> Picture:

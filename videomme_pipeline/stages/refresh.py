@@ -1,16 +1,25 @@
-"""Refresh of the stale partitions of a stage."""
+"""Refresh of the stale partitions of a stage, and its work and costs before it starts."""
 
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from videomme_pipeline.errors import VideoMMEError
+from videomme_pipeline.project.answers.costs import estimate_judge, estimate_responses
 from videomme_pipeline.project.project import Project
+from videomme_pipeline.project.state.benchmark import BenchmarkState
 from videomme_pipeline.project.state.failures import Failure
-from videomme_pipeline.project.state.partitions import Partition
+from videomme_pipeline.project.state.partitions import Partition, VariantPartition, VideoVariant
+from videomme_pipeline.responses.estimate import CostEstimate
 from videomme_pipeline.stages.plan import Freshness, PartitionState, plan_project
-from videomme_pipeline.stages.stage import AnyStage, BuildFailure, BuildResult, Target
+from videomme_pipeline.stages.stage import (
+    AnyStage,
+    BenchmarkStage,
+    BuildFailure,
+    BuildResult,
+    Target,
+)
 from videomme_pipeline.storage.results import record_shown
 
 
@@ -105,3 +114,39 @@ def show_scores(project: Project, evaluations: Sequence[str]) -> None:
             if fingerprint and names.best(name, None, fingerprint):
                 specification = benchmark.evaluations[name].specification
                 record_shown(project.store, benchmark.name, name, fingerprint, specification)
+
+
+def estimate(states: Iterable[PartitionState]) -> dict[str, int | None]:
+    """The number of partitions to build of each asset; None before the questions are fetched.
+
+    Assets without anything to build are left out. The others are in the order of the plan.
+    """
+    counts: dict[str, int | None] = {}
+    for state in states:
+        if state.freshness is not Freshness.FRESH:
+            count = None if state.is_whole_stage else (counts.get(state.stage.label) or 0) + 1
+            counts[state.stage.label] = count
+    return counts
+
+
+def estimate_costs(states: Iterable[PartitionState]) -> list[CostEstimate]:
+    """One estimate per evaluation with requests to an endpoint, then one per judge.
+
+    An evaluation is left out if its questions have not been fetched yet.
+    """
+    videos: dict[tuple[BenchmarkState, str], list[str]] = defaultdict(list)
+    scores: list[tuple[BenchmarkState, str]] = []
+    for state in states:
+        stage, partition = state.stage, state.partition
+        if state.freshness is Freshness.FRESH or not stage.asks_models:
+            continue
+        assert isinstance(stage, BenchmarkStage)
+        if isinstance(partition, VideoVariant):
+            videos[stage.benchmark, partition.variant].append(partition.video)
+        elif isinstance(partition, VariantPartition):
+            scores.append((stage.benchmark, partition.variant))
+    estimates = [
+        *(estimate_responses(*evaluation, video_ids) for evaluation, video_ids in videos.items()),
+        *(estimate_judge(*evaluation) for evaluation in scores),
+    ]
+    return [estimate for estimate in estimates if estimate is not None]

@@ -55,12 +55,14 @@ class BuildResult:
     """A partition that was built and stored.
 
     `incomplete` is True if inputs were missing, for example answers in scores. Such a partition
-    can be used, but it stays stale until the inputs arrive.
+    can be used, but it stays stale until the inputs arrive. `by_others` is True if another run
+    built the partition meanwhile.
     """
 
     target: Target
     facts: Facts = field(default_factory=dict)
     incomplete: bool = False
+    by_others: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,8 +2,7 @@
 
 The name of a file in the folder of its stage is `[VARIANT/][VIDEO.]FINGERPRINT.parquet`. A file
 that lacks answers is a part: `….FINGERPRINT.part-ID.parquet`. Its id begins with the number of its
-answers and ends with a digest of its rows. A file is written once and never replaced, so the name
-says what the file was built from.
+answers and ends with a digest of its rows. A file is written once and never replaced.
 """
 
 import re

@@ -277,8 +277,7 @@ def file_states(folder: UPath) -> dict[str, FileState]:
 def _walk(folder: str, prefix: str = "") -> Iterator[str]:
     """Yield the names of the files in a local folder and in its folders, up to `_DEPTH` levels.
 
-    A link to itself and a folder with the name of a table count as files. Reading them fails and
-    names them.
+    A link to itself and a folder with the name of a table count as files, whose reading fails.
     """
     with suppress(FileNotFoundError, NotADirectoryError), os.scandir(folder) as entries:
         for entry in entries:

@@ -70,10 +70,8 @@ def add_checksums(path: Path) -> None:
 def read_table(path: UPath | Path, columns: list[str] | None = None) -> pa.Table:
     """The table at `path`, or some of its columns. All bytes of the file are verified.
 
-    Raises:
-        FileNotFoundError: if there is no file at `path`.
-        DamagedFileError: if the file is damaged, has no checksums, or is not Parquet.
-        StorageError: if the file cannot be read for another reason.
+    Raises FileNotFoundError without a file, DamagedFileError if it is damaged, has no checksums, or
+    is not Parquet, and StorageError if it cannot be read for another reason.
     """
     return _decoded(path, _read(path), columns)
 

@@ -51,9 +51,8 @@ def publish(path: UPath, data: bytes, *, only_new: bool = False) -> bool:
 def replacing(path: Path) -> Iterator[Path]:
     """Yield the path of a new file that replaces `path`, synced to disk, after the block.
 
-    After an error in the block, `path` is unchanged and the new file is removed. The new file of a
-    process that was killed is removed by the next process that writes to the same folder. Errors
-    are those of `publish`.
+    After an error in the block, `path` is unchanged and the new file is removed. The next process
+    that writes to the folder removes that of a killed process. Errors are those of `publish`.
     """
     with writing(path):
         if path.is_symlink() and not _takes_bytes(path):
@@ -87,7 +86,6 @@ def scratch_folder(path: Path | None) -> Iterator[Path]:
 
 @cache
 def _owner(pid: int) -> str:  # noqa: ARG001 - a forked process is another one
-    """The identity of this process in the names of scratch folders."""
     return ProcessIdentity.here().as_name()
 
 
@@ -105,8 +103,7 @@ def _sweep_once(pid: int, parent: Path) -> None:  # noqa: ARG001 - a forked proc
 def _sweep(parent: Path) -> None:
     """Remove the scratch folders in `parent` that killed processes have left.
 
-    This machine cannot see whether a process of another machine has ended, so the folders of other
-    machines are removed after a month.
+    Those of other machines, whose processes cannot be seen, are removed after a month.
     """
     with suppress(OSError), os.scandir(parent) as entries:
         for entry in entries:

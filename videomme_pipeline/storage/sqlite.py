@@ -96,8 +96,7 @@ def use_write_ahead_log(connection: sqlite3.Connection, timeout_seconds: float) 
 def network_kind(path: Path, mounts: Mapping[str, str] | None = None) -> str | None:
     """The type of the network file system that contains `path`, or None if it is on a local disk.
 
-    `mounts` are the types of the mounted file systems by mount point; by default those of this
-    machine. `path` need not exist.
+    `mounts` are the types of file systems by mount point, by default of this machine's.
     """
     mounts = _mounts() if mounts is None else mounts
     path = Path(os.path.realpath(path))  # Path.resolve raises an error for a loop of links

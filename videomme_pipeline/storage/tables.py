@@ -12,13 +12,12 @@ import pyarrow as pa
 from upath import UPath
 
 from videomme_pipeline.errors import DamagedFileError, StorageError
-from videomme_pipeline.rows import from_table, to_table
+from videomme_pipeline.rows import Row, from_table, to_table
 from videomme_pipeline.storage import parquet
 from videomme_pipeline.storage.names import StoredName
 from videomme_pipeline.storage.objects import is_local
 from videomme_pipeline.storage.publish import publish
 
-Row = TypeVar("Row")
 Value = TypeVar("Value")
 _log = logging.getLogger(__name__)
 REQUESTS = 8

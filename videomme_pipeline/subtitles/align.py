@@ -19,8 +19,7 @@ from videomme_pipeline.frames.cache import Frame, ShownFrame
 from videomme_pipeline.subtitles.cues import Cue, CueFile, SrtParser
 
 ALIGN_VERSION = 2
-"""Part of the fingerprint of all aligned lines. Increase it when a change of a policy or of
-`cues` changes the lines."""
+"""Part of the fingerprint of all lines. Increase it when a policy or `cues` changes the lines."""
 
 DEFAULT_BEFORE_MS = 500
 """The benchmark contract's window: 500 ms before the frame's time."""
@@ -134,10 +133,7 @@ def parse_alignment(text: str) -> Alignment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SampledFrames:
-    """The times and numbers of the frames that are sent, both ascending.
-
-    `fps` is the average frame rate of the video.
-    """
+    """The times and numbers of the sent frames, ascending. `fps` is the average of the video."""
 
     seconds: tuple[float, ...]
     indices: tuple[int, ...]
@@ -450,7 +446,6 @@ def _next_seconds(frames: SampledFrames) -> list[float]:
 
 
 def _segments(words: Sequence[Cue]) -> list[AlignedLine]:
-    """The words grouped into segments that are separated by pauses."""
     groups: list[list[Cue]] = []
     longest_gap = 0.0
     for word in words:

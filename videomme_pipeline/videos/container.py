@@ -47,11 +47,8 @@ def open_video(
     """Open a video: the container and its best video stream, with all other streams discarded.
 
     The decoder runs in one thread. With `probes=False`, libav decodes nothing to find the
-    properties of a stream, which saves tens of milliseconds. An mp4 has them in its header.
-
-    Raises:
-        VideoUnreadableError: if the file is not a video that can be opened. The message has the
-            format of the file if it is known.
+    properties of a stream, which saves tens of milliseconds. An mp4 has them in its header. Raises
+    VideoUnreadableError, which names the format if it is known, if the file cannot be opened.
     """
     import av  # noqa: PLC0415
 
@@ -110,11 +107,7 @@ def _video_stream(container: "InputContainer", path: VideoFile, video_id: str) -
 
 
 def diagnose(path: Path) -> str | None:
-    """Reason why a file is not a usable video, by its first bytes and boxes, or None.
-
-    Raises:
-        OSError: if the file cannot be read.
-    """
+    """Why a file is not a usable video, by its first bytes and boxes, or None. Raises OSError."""
     size = stat_file(path).st_size
     if size == 0:
         return "the file is empty (0 bytes)"

@@ -14,12 +14,7 @@ from videomme_pipeline.storage.objects import RemoteFile
 
 
 def stat_file(path: Path) -> os.stat_result:
-    """The status of a regular file.
-
-    Raises:
-        OSError: if there is none, or if it is a folder, a pipe or a device. Reading these may
-            never end.
-    """
+    """The status of a regular file. Raises OSError for any other, whose reading may never end."""
     status = path.stat()
     if not stat.S_ISREG(status.st_mode):
         raise OSError(errno.EINVAL, "it is not a regular file", str(path))
@@ -37,8 +32,7 @@ def size_of(path: VideoSource) -> int:
 def local_video(source: VideoSource, video_id: str) -> Iterator[VideoFile]:
     """Yield the local file of a video, or a copy of a remote file, kept during the block.
 
-    Raises:
-        VideoUnreadableError: if the copy cannot be fetched.
+    Raises VideoUnreadableError if the copy cannot be fetched.
     """
     with ExitStack() as stack:
         if isinstance(source, RemoteFile):

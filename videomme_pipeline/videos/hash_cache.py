@@ -4,6 +4,7 @@ import logging
 import os
 import sqlite3
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +18,11 @@ from videomme_pipeline.storage.tables import set_aside
 _log = logging.getLogger(__name__)
 
 
-class HashCache:
+class HashCache(AbstractContextManager["HashCache"]):
     """Content hashes in one SQLite file, by the path and state of a file or an object.
 
     A change that preserves the state is detected only after `clear`. A damaged cache is replaced by
-    an empty one, and a damaged hash counts as missing.
-
-    Every method raises StorageError if the file cannot be read or written.
+    an empty one, and a damaged hash counts as missing. Every method can raise StorageError.
     """
 
     def __init__(self, path: Path) -> None:
@@ -31,9 +30,6 @@ class HashCache:
         self._connection: sqlite3.Connection | None = None
         self._known: dict[str, tuple[int, str, str, str]] | None = None
         """Size, version, hash and checksum by path, as they were read last."""
-
-    def __enter__(self) -> "HashCache":
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()

@@ -165,7 +165,6 @@ def _subtitles_beside(source: Source, videos: Sequence[VideoReference]) -> list[
 def _duplicates(
     videos: Sequence[VideoReference], media: MediaIndex, unused: _Unused
 ) -> Iterator[Finding]:
-    """Yield a warning about videos with two files of different sizes."""
     pairs = [
         f"{used} is read, {other} is not"
         for video in videos

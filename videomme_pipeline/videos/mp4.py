@@ -1,7 +1,6 @@
 """The boxes of an mp4 file: its sample tables, edit list and encryption mark, read with numpy.
 
-ISO/IEC 14496-12 defines the names and layouts of the boxes. This module does not use libav and
-decodes nothing.
+ISO/IEC 14496-12 defines their names and layouts. This module uses no libav and decodes nothing.
 """
 
 import struct
@@ -52,11 +51,7 @@ def read_moov(path: Path) -> PacketIndex | None:
 
 
 def top_boxes(path: Path) -> list[Box]:
-    """The top-level boxes of an mp4 in file order, up to the first that is malformed.
-
-    Raises:
-        OSError: if it is not a file that can be read.
-    """
+    """The top-level boxes of an mp4 in file order, up to a malformed one. Raises OSError."""
     boxes: list[Box] = []
     size = stat_file(path).st_size
     with path.open("rb", buffering=0) as file:  # the boxes are far apart

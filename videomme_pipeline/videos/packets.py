@@ -1,7 +1,6 @@
 """The packet index of a video: the time of each compressed picture, and which are keyframes.
 
-`videos.container` builds the index, once per video content. `frames.sampling` chooses frames from
-the index.
+`videos.container` builds it, once per video content. `frames.sampling` chooses frames from it.
 """
 
 from contextlib import suppress
@@ -114,8 +113,7 @@ class PacketIndex:
     def within(self, clip: Clip | None) -> "PacketIndex":
         """The index of a clip of this video, whose frames and times count from its own start.
 
-        The first frame of a clip is the one on screen at its start. A clip outside of the video has
-        no frames.
+        The first frame is the one on screen at its start. A clip outside of the video has none.
         """
         if clip is None:
             return self
@@ -218,10 +216,7 @@ class PacketIndex:
 
     @classmethod
     def load(cls, path: UPath) -> "PacketIndex | None":
-        """The index that `save` stored, or None if it is missing, damaged or of another version.
-
-        A file of another version is ignored. A damaged file is set aside.
-        """
+        """The stored index of this version, or None without one. A damaged file is set aside."""
         with suppress(FileNotFoundError), logging_damage(path):
             table = parquet.read_table(path)
             facts = parquet.metadata_of(table)
@@ -240,11 +235,7 @@ class PacketIndex:
 
 
 def clip_of(index: PacketIndex, clip: Clip | None, video_id: str, path: VideoFile) -> PacketIndex:
-    """`index` cut to `clip`, or `index` itself if `clip` is None.
-
-    Raises:
-        VideoUnreadableError: if the clip is outside of the video.
-    """
+    """`index`, cut to `clip` unless it is None. Raises VideoUnreadableError if no frame is left."""
     clipped = index.within(clip)
     if clip is not None and not clipped.frame_count:
         raise VideoUnreadableError(

@@ -107,10 +107,7 @@ def content_hash(path: VideoSource, hashes: HashCache | None = None) -> str:
     """BLAKE3 of the bytes of `path` as 64 hexadecimal digits, computed on all cores.
 
     A folder of pictures is hashed by the names and hashes of the pictures, and the frame rate. A
-    file in `hashes` is not read again.
-
-    Raises:
-        OSError: if there is no such file, or it cannot be read.
+    file in `hashes` is not read again. Raises OSError if a file cannot be read.
     """
     if isinstance(path, FrameFolder):
         pictures = [(item.name, content_hash(item, hashes)) for item in path.pictures]
@@ -128,13 +125,9 @@ def content_hash(path: VideoSource, hashes: HashCache | None = None) -> str:
 def known_hash(path: VideoSource, hashes: HashCache) -> str | None:
     """The content hash of a file that was hashed before, or None. Nothing else is read.
 
-    A file that has changed since is read again.
-
-    Raises:
-        OSError: if there is no such file, or it cannot be read.
+    A file that has changed since is read again. Raises OSError if a file cannot be read.
     """
-    is_known = all(map(hashes.knows, _files(path)))
-    return content_hash(path, hashes) if is_known else None
+    return content_hash(path, hashes) if all(map(hashes.knows, _files(path))) else None
 
 
 def _files(path: VideoSource) -> Sequence[MediaFile]:
@@ -166,8 +159,7 @@ def _blake3(path: MediaFile) -> str:
 class ProbeJob:
     """A video to probe, with the facts about its subtitle file, if it has one.
 
-    Only `clip` of the file is used, unless it is None. `index_file` is where the packet index is
-    stored, or None.
+    Only `clip` of the file is used, unless it is None. `index_file` is for the packet index.
     """
 
     benchmark: str
@@ -244,11 +236,8 @@ def _probe(job: ProbeJob) -> Video:
 def probe_video(job: ProbeJob) -> tuple[Video, PacketIndex]:
     """The facts of a video, and the packet index of its file, in this process.
 
-    One picture is decoded, because rotation and pixel format are not certain without it.
-
-    Raises:
-        VideoUnreadableError: if the first picture of the file cannot be decoded, or the clip is
-            outside of the video.
+    One picture is decoded, because rotation and pixel format are not certain without it. Raises
+    VideoUnreadableError if it does not decode, or the clip is outside of the video.
     """
     import av  # noqa: PLC0415 - libav is loaded only when a video is opened
 

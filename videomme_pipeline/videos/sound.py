@@ -1,7 +1,6 @@
 """The sound of a video as a model gets it: one channel, 16,000 samples per second, WAV.
 
-The sound is stored once per content of a video, and decoded in a child process when it is first
-needed.
+The sound is stored once per content of a video, and first decoded in a child process.
 """
 
 import io
@@ -33,9 +32,7 @@ class Sound:
 def sound_of(store: Store, video_hash: str, path: Path, video_id: str) -> bytes:
     """The sound of the video with the content `video_hash`, from the store or from its file.
 
-    Raises:
-        VideoError: if the file has no sound, or it does not decode.
-        StorageError: if the data folder cannot be written.
+    Raises VideoError if the file has no sound, or it does not decode, and StorageError.
     """
     stored = store.sound(video_hash, SOUND_VERSION)
     with suppress(FileNotFoundError), logging_damage(stored):
@@ -52,11 +49,7 @@ def sound_of(store: Store, video_hash: str, path: Path, video_id: str) -> bytes:
 
 
 def decode_sound(task: tuple[Path, str]) -> bytes:
-    """The first sound track of a video, from its first sample. `task` is (path, video id).
-
-    Raises:
-        VideoUnreadableError: if the file has no sound, or it does not decode.
-    """
+    """The first sound track of a video. `task` is (path, video id). Raises VideoUnreadableError."""
     import av  # noqa: PLC0415
 
     (path, video_id), file = task, io.BytesIO()

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
-import pyarrow as pa
 from blake3 import blake3
 from upath import UPath
 
@@ -33,9 +32,15 @@ from videomme_pipeline.warehouse.definitions import (
     views,
 )
 from videomme_pipeline.warehouse.evidence import citation_findings
-from videomme_pipeline.warehouse.loading import TABLES, create_table, facet_types, load_table
-from videomme_pipeline.warehouse.reference import benchmark_rows, group_outcomes, t_quantiles
-from videomme_pipeline.warehouse.segments import add_segments
+from videomme_pipeline.warehouse.loading import (
+    TABLES,
+    add_constants,
+    add_segments,
+    benchmark_rows,
+    create_table,
+    facet_types,
+    load_table,
+)
 
 _log = logging.getLogger(__name__)
 
@@ -43,11 +48,8 @@ _log = logging.getLogger(__name__)
 def rebuild(store: Store) -> list[str]:
     """Build the DuckDB file of `store`, and return a sentence for each file that was left out.
 
-    A Parquet file is left out if it is unreadable. The new DuckDB file replaces the old one by a
-    rename. A reader of the old one is not disturbed, and sees the new one when it opens it again.
-
-    Raises:
-        StorageError: if the file cannot be written.
+    Unreadable files are left out. The new DuckDB file replaces the old one by a rename, so a reader
+    of the old one is not disturbed. Raises StorageError if the file cannot be written.
     """
     path = store.warehouse
     if path.is_dir():
@@ -68,9 +70,8 @@ def rebuild(store: Store) -> list[str]:
 def _build_file(path: Path, store: Store) -> list[str]:
     """Build a DuckDB file, and return the sentences of `rebuild`.
 
-    Closing a connection ignores errors of its last checkpoint, for example on a full disk, and
-    leaves the data in the write-ahead log. So the checkpoint is explicit, and the file is opened
-    again without that log.
+    Closing a connection ignores errors of its last checkpoint, as on a full disk, and leaves data
+    in the write-ahead log. So the checkpoint is explicit, and the file is opened without that log.
     """
     with duckdb.connect(path) as connection:
         left_out = build(connection, store)
@@ -126,12 +127,7 @@ def findings_of(store: Store, benchmark: str) -> list[CitationFinding]:
 def query(
     connection: duckdb.DuckDBPyConnection, sql: str, parameters: Sequence[object] = ()
 ) -> list[dict[str, Any]]:
-    """Run a select statement, and return its rows by column name.
-
-    Raises:
-        ConfigurationError: if `sql` contains no statement.
-        duckdb.Error: if the statement fails.
-    """
+    """The rows of a statement by column name. Raises ConfigurationError or duckdb.Error."""
     if not duckdb.extract_statements(sql):
         raise ConfigurationError("the SQL query is empty; for example: select * from leaderboard")
     result = connection.execute(sql, list(parameters))
@@ -178,9 +174,7 @@ def build(connection: duckdb.DuckDBPyConnection, store: Store) -> list[str]:
         _log.warning("left out of the DuckDB file: %s", sentence)
     findings = to_table(citation_findings(connection, results), CitationFinding)
     create_table(connection, "citation_findings", findings)
-    create_table(connection, "benchmarks", pa.Table.from_pylist(benchmark_rows()))
-    create_table(connection, "t_quantiles", t_quantiles())
-    create_table(connection, "group_outcomes", group_outcomes())
+    add_constants(connection)
     connection.execute(scalar_macros())
     macros = sql_files("macros")
     for name, sql in definitions().items():

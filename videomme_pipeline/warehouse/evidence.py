@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import TypeVar
 
 import duckdb
 
@@ -11,7 +10,7 @@ from videomme_pipeline.benchmarks.registry import find_benchmark, known_benchmar
 from videomme_pipeline.benchmarks.selection import Selection, group_by_video
 from videomme_pipeline.errors import Finding, Status
 from videomme_pipeline.fingerprint import fingerprint
-from videomme_pipeline.rows import arrow_schema, from_table
+from videomme_pipeline.rows import Row, arrow_schema, from_table
 from videomme_pipeline.scoring.findings.checks import findings
 from videomme_pipeline.scoring.findings.run import (
     BLOCKED,
@@ -25,8 +24,6 @@ from videomme_pipeline.storage.results import Results
 from videomme_pipeline.storage.tables import logging_damage, read_rows, stored_settings
 from videomme_pipeline.videos.probe import Video
 from videomme_pipeline.warehouse.definitions import identifier
-
-Row = TypeVar("Row")
 
 
 def citation_findings(
@@ -60,7 +57,6 @@ def citation_findings(
 
 
 def _scored(connection: duckdb.DuckDBPyConnection) -> dict[str, list[str]]:
-    """The evaluations with scores by benchmark, sorted."""
     rows = connection.sql(
         "select benchmark, list(distinct evaluation order by evaluation) from scored_questions "
         "group by benchmark order by benchmark"

@@ -1,30 +1,44 @@
-"""Tables of the DuckDB file, loaded from the Parquet files of the data folder."""
+"""Tables of the DuckDB file: loaded from files of the data folder, or constants for views."""
 
 import json
-from collections.abc import Callable, Mapping
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
 from typing import Any
 
 import duckdb
+import numpy as np
 import pyarrow as pa
+import scipy  # submodules are imported on first use
+from blake3 import blake3
 from upath import UPath
 
 from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.benchmarks.registry import registered_benchmarks
+from videomme_pipeline.errors import SubtitleError
 from videomme_pipeline.frames.cache import DecodeTime
 from videomme_pipeline.responses.response import AttemptRow
-from videomme_pipeline.rows import arrow_schema
-from videomme_pipeline.scoring.checkpoint import Checkpoint
+from videomme_pipeline.rows import arrow_schema, to_table
 from videomme_pipeline.scoring.findings.run import EvaluatedVideo
-from videomme_pipeline.scoring.nightly.observation import ObservedQuestion
-from videomme_pipeline.scoring.recorded_look import RecordedLook
-from videomme_pipeline.scoring.scored_question import ScoredQuestion
+from videomme_pipeline.scoring.scored_question import ObservedQuestion, Outcome, ScoredQuestion
+from videomme_pipeline.scoring.statistics.groups import GroupRule, group_score, linear_score
+from videomme_pipeline.scoring.verdicts import Checkpoint, RecordedLook
+from videomme_pipeline.storage.objects import reaching
 from videomme_pipeline.storage.results import Results
 from videomme_pipeline.storage.tables import read_tables
+from videomme_pipeline.subtitles.cues import read_subtitles
 from videomme_pipeline.videos.probe import Video
-from videomme_pipeline.warehouse.definitions import identifier
+from videomme_pipeline.warehouse.definitions import identifier, literal
+
+_log = logging.getLogger(__name__)
 
 _FILES_AT_A_TIME = 250
 """The files whose rows are in memory at the same time."""
+_MAX_DEGREES = 4_096
+"""Degrees of freedom in `t_quantiles`: more than any benchmark has videos."""
 
 
 def _questions(results: Results) -> list[UPath]:
@@ -112,7 +126,6 @@ def facet_types() -> dict[str, type]:
 
 
 def _with_facets(rows: pa.Table, types: Mapping[str, type]) -> pa.Table:
-    """`rows` with a column for each facet that their column `facets` has."""
     encoded = rows[FACETS].combine_chunks().dictionary_encode()
     facets = [json.loads(str(text)) for text in encoded.dictionary.to_pylist()]
     for column in types.keys() & set().union(*facets):
@@ -124,3 +137,124 @@ def _with_facets(rows: pa.Table, types: Mapping[str, type]) -> pa.Table:
         )
         rows = rows.append_column(column, array.take(encoded.indices))
     return rows
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubtitleSegment:
+    """One cue of a subtitle file: a subtitle (SRT) or a word (v2), with its time, not aligned.
+
+    `number` is its position in the file from 0. `subtitle_hash` is the BLAKE3 of the file.
+    """
+
+    benchmark: str
+    video_id: str
+    subtitle_hash: str
+    number: int
+    start_seconds: float
+    end_seconds: float
+    text: str
+
+
+def add_segments(connection: duckdb.DuckDBPyConnection, previous: Path) -> None:
+    """Create the table `subtitle_segments` from the subtitle files of the table `videos`.
+
+    Segments of unchanged files are copied from the DuckDB file `previous`, if there is one. A file
+    that is missing, unreadable or changed since its video was read has no segments.
+    """
+    create_table(connection, "subtitle_segments", to_table([], SubtitleSegment))
+    if previous.is_file():
+        with suppress(duckdb.Error):  # it is damaged: read the files instead
+            connection.execute(f"attach {literal(str(previous))} as previous (read_only)")
+            connection.execute(
+                "insert into subtitle_segments by name select * from previous.subtitle_segments "
+                "semi join videos using (benchmark, video_id, subtitle_hash)"
+            )
+        connection.execute("detach database if exists previous")
+    files = connection.execute(
+        "select benchmark, video_id, subtitle_path, subtitle_hash from videos "
+        "where subtitle_path is not null and subtitle_hash is not null "
+        "except select v.benchmark, v.video_id, v.subtitle_path, v.subtitle_hash from videos as v "
+        "semi join subtitle_segments using (benchmark, video_id, subtitle_hash)"
+    ).fetchall()
+    segments = to_table((row for file in files for row in _segments(*file)), SubtitleSegment)
+    insert(connection, "subtitle_segments", segments)
+
+
+def _segments(
+    benchmark: str, video_id: str, path: str, subtitle_hash: str
+) -> Iterator[SubtitleSegment]:
+    file = UPath(path)
+    problem = ""
+    try:
+        with reaching(file):
+            cues = read_subtitles(file).in_file_order
+            if blake3(file.read_bytes()).hexdigest() != subtitle_hash:
+                problem = f"{path} changed; materialize the `videos` asset again"
+    except (OSError, SubtitleError) as error:
+        problem = str(error)
+    if problem:
+        _log.warning("no segments of %s, video %s: %s", benchmark, video_id, problem)
+        return
+    for cue in cues:
+        yield SubtitleSegment(
+            benchmark=benchmark,
+            video_id=video_id,
+            subtitle_hash=subtitle_hash,
+            number=cue.number,
+            start_seconds=cue.start_seconds,
+            end_seconds=cue.end_seconds,
+            text=cue.text,
+        )
+
+
+def add_constants(connection: duckdb.DuckDBPyConnection) -> None:
+    """Create the tables `benchmarks`, `t_quantiles` and `group_outcomes`."""
+    degrees = np.arange(1, _MAX_DEGREES + 1)
+    quantiles = pa.array(scipy.special.stdtrit(degrees, 0.975))
+    by_degrees = pa.table({"degrees_of_freedom": pa.array(degrees), "t_975": quantiles})
+    create_table(connection, "benchmarks", pa.Table.from_pylist(benchmark_rows()))
+    create_table(connection, "t_quantiles", by_degrees)
+    create_table(connection, "group_outcomes", _group_outcomes())
+
+
+def benchmark_rows() -> list[dict[str, Any]]:
+    """The registered benchmarks: title, headline metric, and declared numbers of questions."""
+    return [
+        {
+            "benchmark": benchmark.name,
+            "title": benchmark.title,
+            "headline": benchmark.headline,
+            "declared_questions": benchmark.size.questions,
+            "group_size": benchmark.grouping.size if benchmark.grouping else None,
+        }
+        for benchmark in registered_benchmarks()
+    ]
+
+
+def _group_outcomes() -> pa.Table:
+    """The score of every possible group of each benchmark under both rules.
+
+    `code` contains the outcomes in question order as base-3 digits, the first question lowest:
+    0 incorrect, 1 correct, 2 without a letter.
+    """
+    digits = (Outcome.INCORRECT, Outcome.CORRECT, Outcome.UNREADABLE)
+    return pa.Table.from_pylist(
+        [
+            {
+                "benchmark": benchmark.name,
+                "is_chain": structure is not None,
+                "structure": structure,
+                "code": sum(digit * 3**position for position, digit in enumerate(code)),
+                "group_score": group_score(grouping, structure, outcomes),
+                "group_score_official": group_score(
+                    grouping, structure, outcomes, GroupRule.OFFICIAL
+                ),
+                "linear_score": linear_score(outcomes),
+            }
+            for benchmark in registered_benchmarks()
+            if (grouping := benchmark.grouping) is not None
+            for structure in (None, *(grouping.chain.scores if grouping.chain else ()))
+            for code in product(range(3), repeat=grouping.size)
+            if (outcomes := [digits[digit] for digit in code])
+        ]
+    )

@@ -16,8 +16,8 @@ from tests.support.projects import ALL, EVERYTHING, needs_postgres
 from tests.support.stored_events import materializations
 from videomme_pipeline.assets.dagster_internals.events import EVENTS_AT_A_TIME, EventBatch
 from videomme_pipeline.assets.instance import open_instance
-from videomme_pipeline.assets.reporter import DATA_VERSION_TAG
 from videomme_pipeline.assets.run import refresh_project
+from videomme_pipeline.assets.runner import DATA_VERSION_TAG
 from videomme_pipeline.project.project import Project
 from videomme_pipeline.storage.postgres import POSTGRES_VARIABLE
 

@@ -25,9 +25,9 @@ from videomme_pipeline.project.state.versions import CODE_VERSIONS, code_version
 from videomme_pipeline.prompts.render import parse_template
 from videomme_pipeline.reports.terminal.runs import show_estimates
 from videomme_pipeline.scoring.readers.read_answer import READERS, ReaderName
-from videomme_pipeline.stages.estimate import estimate
 from videomme_pipeline.stages.explain import Cause, Explanation, matching
 from videomme_pipeline.stages.plan import Freshness, failure_groups, plan_project
+from videomme_pipeline.stages.refresh import estimate
 from videomme_pipeline.videos import probe
 
 Why = Callable[..., list[str]]

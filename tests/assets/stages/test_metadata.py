@@ -10,8 +10,8 @@ import pytest
 from tests.support.projects import stage
 from tests.support.stored_files import stored_file
 from videomme_pipeline.assets.definitions import build_definitions
-from videomme_pipeline.assets.reporter import DATA_VERSION_TAG, materialization
-from videomme_pipeline.assets.stages.metadata import MAX_PICTURE_BYTES, metadata_of
+from videomme_pipeline.assets.runner import DATA_VERSION_TAG, materialization
+from videomme_pipeline.assets.stages.metadata import MAX_PICTURE_BYTES, TABLES, metadata_of
 from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.project.project import PAGE_VARIABLE, Project
 from videomme_pipeline.project.state.versions import CODE_VERSIONS
@@ -23,6 +23,7 @@ from videomme_pipeline.stages.frames import FILE_BYTES
 from videomme_pipeline.stages.refresh import refresh
 from videomme_pipeline.stages.stage import Target
 from videomme_pipeline.storage.tables import read_rows
+from videomme_pipeline.warehouse.database import connect
 
 MAX_METADATA_BYTES = 100_000
 
@@ -70,6 +71,29 @@ def test_scores_show_every_breakdown_with_its_interval_and_a_chart(
         "n": short.responses,
     }
     assert f"short  (n {short.responses})" in svg(event, "chart").replace("\u00a0", " ")
+
+
+def test_tables_have_their_number_of_rows_and_the_columns_that_they_are_computed_from(
+    project: Project, instance: dg.DagsterInstance
+) -> None:
+    scores = events(instance, "videomme/scores")["few"].metadata
+    rows = read_rows(stored_file(project.store, "scores", "videomme", "few"), ScoredQuestion)
+    assert scores["dagster/partition_row_count"].value == len(rows)
+    questions = project.benchmarks["videomme"].snapshot.questions.values()
+    shown = events(instance, "videomme/questions")[""].metadata["dagster/row_count"].value
+    assert shown == sum(map(len, questions))
+    graph = build_definitions(project).resolve_asset_graph()
+    lineages = [events(instance, "videomme/scores")["few"], events(instance, "warehouse")[""]]
+    with connect(project.store) as connection:
+        tables = {name: set(connection.table(name).columns) for name in TABLES.values()}
+    for event in lineages:
+        lineage = event.metadata["dagster/column_lineage"].value
+        assert isinstance(lineage, dg.TableColumnLineage)
+        assert set(lineage.deps_by_column) <= tables[TABLES[event.asset_key.path[-1]]]
+        for source in [s for sources in lineage.deps_by_column.values() for s in sources]:
+            schema = graph.get(source.asset_key).metadata["dagster/column_schema"]
+            assert source.column_name in {column.name for column in schema.columns}
+    assert graph.get(dg.AssetKey("warehouse")).metadata["dagster/table_name"] == "leaderboard"
 
 
 def test_subtitles_show_their_coverage(project: Project, instance: dg.DagsterInstance) -> None:

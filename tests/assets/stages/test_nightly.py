@@ -24,8 +24,7 @@ from videomme_pipeline.errors import ConfigurationError
 from videomme_pipeline.project.nightly.alerts import URLS_VARIABLE
 from videomme_pipeline.project.nightly.tracked import read_nightly, tracked_evaluations
 from videomme_pipeline.project.project import Project, open_project
-from videomme_pipeline.scoring.nightly.observation import ObservedQuestion
-from videomme_pipeline.scoring.scored_question import Outcome
+from videomme_pipeline.scoring.scored_question import ObservedQuestion, Outcome
 from videomme_pipeline.storage.tables import read_rows
 from videomme_pipeline.warehouse.database import connect, query
 

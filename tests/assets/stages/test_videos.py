@@ -10,7 +10,7 @@ from videomme_pipeline.assets.stages.checks import is_complete
 from videomme_pipeline.project.project import Project
 from videomme_pipeline.project.state.partitions import VideoPartition
 from videomme_pipeline.stages.refresh import refresh
-from videomme_pipeline.stages.stage import AnyStage
+from videomme_pipeline.stages.stage import AnyStage, BuildResult
 
 
 def failures(built_stage: AnyStage) -> dict[str, str]:
@@ -76,3 +76,15 @@ def test_a_video_that_goes_or_changes_after_probing_fails_alone(
         frames.path_of(frames.target(p)).exists() == (p.video == "004")
         for p in frames.partitions(["few"])
     )
+
+
+def test_frames_that_another_run_has_stored_meanwhile_do_not_count_as_built(
+    project: Project,
+) -> None:
+    frames = stage(project, "frames")
+    targets = [frames.target(partition) for partition in frames.partitions(["few"])]
+    frames.path_of(targets[0]).unlink()
+    results = [result for result in frames.build(targets) if isinstance(result, BuildResult)]
+    assert {result.target.partition: result.by_others for result in results} == {
+        target.partition: target is not targets[0] for target in targets
+    }

@@ -12,10 +12,9 @@ import yaml
 from tests.support.projects import WriteProject
 from videomme_pipeline.assets.definitions import build_definitions
 from videomme_pipeline.assets.stages.nightly import NIGHTLY_JOB, RECENT, assess_age
-from videomme_pipeline.assets.triggers.up_to_date import UP_TO_DATE
 from videomme_pipeline.project.nightly.tracked import nightly_date, tracked_evaluations
 from videomme_pipeline.project.project import Project, open_project
-from videomme_pipeline.scoring.nightly.observation import ObservedQuestion
+from videomme_pipeline.scoring.scored_question import ObservedQuestion
 from videomme_pipeline.storage.names import part_id
 from videomme_pipeline.storage.tables import write_rows
 
@@ -114,7 +113,7 @@ def test_the_age_of_nightly_runs_is_shown_once(
     tracking: Project, instance: dg.DagsterInstance
 ) -> None:
     repository = build_definitions(tracking).get_repository_def()
-    sensor = repository.get_sensor_def(UP_TO_DATE)
+    sensor = repository.get_sensor_def("upkeep_checks")
 
     def reported() -> list[bool]:
         context = dg.build_sensor_context(instance=instance, repository_def=repository)

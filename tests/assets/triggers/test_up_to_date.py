@@ -1,7 +1,11 @@
 """The check `up_to_date` shows what the planner would build, whatever Dagster itself knows."""
 
+from pathlib import Path
+from urllib.parse import unquote
+
 import dagster as dg
 import pytest
+import yaml
 
 from tests.support.projects import ALL, EVALUATIONS, WriteProject, stage
 from videomme_pipeline.assets.definitions import build_definitions
@@ -9,6 +13,7 @@ from videomme_pipeline.assets.keys import asset_key
 from videomme_pipeline.assets.run import refresh_project
 from videomme_pipeline.assets.triggers.jobs import REFRESH_JOB
 from videomme_pipeline.assets.triggers.up_to_date import UP_TO_DATE, up_to_date_sensor
+from videomme_pipeline.project.nightly.tracked import refused_files
 from videomme_pipeline.project.project import Project
 from videomme_pipeline.project.state.versions import CODE_VERSIONS
 
@@ -98,6 +103,45 @@ def test_files_that_cannot_be_used_are_in_the_check_of_scores(
     write_project()
     (edited.configuration.folder / "nightly.yaml").unlink()
     assert [result.passed for result in tick(project, instance).values()] == [True]
+
+
+def test_a_file_that_cannot_be_used_is_in_the_check_of_its_benchmark_alone(
+    project: Project, write_project: WriteProject
+) -> None:
+    bad = {"typo": {**EVALUATIONS["few"], "promt": "lmms_eval"}, "other": {"benchmark": "nothing"}}
+    configuration = write_project({**EVALUATIONS, **bad}).configuration
+    named = {"videomme": ["other.yaml", "typo.yaml"], "videomme_v2": ["other.yaml"]}
+    for benchmark, files in named.items():
+        refused = refused_files(configuration, benchmark)
+        assert [Path(problem.split(":")[0]).name for problem in refused] == files
+
+
+def test_the_link_of_the_check_has_the_stale_evaluations_of_the_benchmark(
+    project: Project, write_project: WriteProject, instance: dg.DagsterInstance
+) -> None:
+    tick(project, instance)
+    write_project({**EVALUATIONS, "few": {**EVALUATIONS["few"], "reader": "official_v1"}})
+    changed = tick(project, instance)
+    for name in ("scores", "warehouse"):
+        link = unquote(str(changed[name].metadata["to_do"].value))
+        assert link.endswith(f"config=evaluations: [{'few' if name == 'scores' else ''}]")
+
+
+def test_a_template_of_checkpoints_that_was_never_run_is_not_stale(
+    project: Project, write_project: WriteProject, instance: dg.DagsterInstance
+) -> None:
+    tick(project, instance)
+    served = {**EVALUATIONS["few"], "sampling": "uniform_n-2"}
+    edited = write_project({**EVALUATIONS, "template": served})
+    assert not all(result.passed for result in tick(project, instance).values())
+    runs = edited.configuration.folder / "checkpoints.yaml"
+    runs.write_text("mine: {pattern: /nowhere/checkpoint-*, template: template}\n")
+    assert all(result.passed for result in tick(project, instance).values())
+    assert refresh_project(edited.reopened(), instance, ["template"]).not_fresh == []
+    (runs.parent / "evaluations" / "template.yaml").write_text(
+        yaml.safe_dump({**served, "reader": "official_v1"})
+    )
+    assert not all(result.passed for result in tick(project, instance).values())
 
 
 def test_samplings_without_an_evaluation_are_not_refreshed(

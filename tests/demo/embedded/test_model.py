@@ -27,7 +27,7 @@ from videomme_pipeline.demo.embedded.pictures import (
     read_pictures,
 )
 from videomme_pipeline.demo.embedded.provider import EmbeddedSpec
-from videomme_pipeline.demo.smoke import questions as smoke
+from videomme_pipeline.demo.smoke import scripts as smoke
 from videomme_pipeline.demo.smoke.drawing import draw_scene, draw_shapes
 from videomme_pipeline.demo.smoke.scripts import Scene, Script, scripts
 from videomme_pipeline.frames.cache import Frame, FrameSet

@@ -14,12 +14,10 @@ from tests.support.simulated_runs import SimulatedBenchmark, draw_runs, new_alar
 from videomme_pipeline.benchmarks.question import Letter
 from videomme_pipeline.errors import ScoringError
 from videomme_pipeline.scoring.nightly.alarm import threshold_for
-from videomme_pipeline.scoring.nightly.assess import assess, runs_per_false_alarm
-from videomme_pipeline.scoring.nightly.history import history_of
-from videomme_pipeline.scoring.nightly.marginals import marginal_tests
-from videomme_pipeline.scoring.nightly.observation import Observation, ObservedQuestion
+from videomme_pipeline.scoring.nightly.assess import assess, marginal_tests, runs_per_false_alarm
+from videomme_pipeline.scoring.nightly.history import Observation, history_of
 from videomme_pipeline.scoring.nightly.policy import AlarmSpec, NightlyCheck, Severity
-from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
+from videomme_pipeline.scoring.scored_question import ObservedQuestion, Outcome, ScoredQuestion
 from videomme_pipeline.scoring.statistics.power import (
     PowerAnalysis,
     detectable_difference,

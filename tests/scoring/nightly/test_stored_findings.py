@@ -4,7 +4,7 @@ from pathlib import Path
 
 from tests.support.scored_rows import v1_evaluation
 from videomme_pipeline.scoring.nightly.assess import assess, read_findings, write_findings
-from videomme_pipeline.scoring.nightly.observation import Observation
+from videomme_pipeline.scoring.nightly.history import Observation
 from videomme_pipeline.scoring.nightly.policy import RULE_VERSION, AlarmSpec
 from videomme_pipeline.storage.layout import Store
 

@@ -34,10 +34,9 @@ def choose_evidence(
 ) -> tuple[str, ...]:
     """The lines that share the rarest words with the question and its options.
 
-    Pictures come before subtitles. A clock time in the question selects the picture nearest to
-    that time. Without a clock time, a best line that describes a picture is followed by the next
-    picture and nothing else, since the question may be about what happens next. If no line
-    shares a word, the evidence is the text that most pictures contain.
+    Pictures come before subtitles. A clock time in the question selects the picture nearest to it.
+    Without one, a best line from a picture is followed by the next picture and nothing else, since
+    the question may be about what happens next. Without a match, it is the text of most pictures.
     """
     described = [fact.describe() for fact in facts]
     lines = [*described, *spoken]
@@ -66,7 +65,6 @@ def choose_evidence(
 
 
 def _seen_throughout(facts: Sequence[PictureFacts]) -> tuple[str, ...]:
-    """The texts in more than half of the pictures, as one line."""
     seen = Counter(text for fact in facts for text in {item.text for item in fact.texts})
     title = [text for text, count in sorted(seen.items()) if 2 * count > len(facts)]
     return (f"The title is {', '.join(title)}.",) if title else ()

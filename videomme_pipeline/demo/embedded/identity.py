@@ -3,7 +3,7 @@
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 
-from videomme_pipeline.processes.cores import usable_cores
+from videomme_pipeline.processes.tasks import usable_cores
 
 _MAX_CHILDREN = 4
 """Each child needs about 300 MB of memory."""

@@ -14,7 +14,6 @@ from functools import cached_property
 from itertools import chain
 from pathlib import Path
 from threading import Lock
-from typing import TypeVar
 
 from blake3 import blake3
 from pydantic import TypeAdapter
@@ -40,7 +39,7 @@ from videomme_pipeline.demo.package_files import PackageFile, fetch
 from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.frames.cache import Frame
 from videomme_pipeline.models.video_llm import FailureKind, Reply, Request, ResponseFailure
-from videomme_pipeline.processes.children import ChildFailedError, TaskLimits
+from videomme_pipeline.processes.children import ChildFailedError, Task, TaskLimits, Value
 from videomme_pipeline.processes.tasks import LocalWorkers, Submit
 from videomme_pipeline.storage.publish import publish
 
@@ -53,9 +52,6 @@ WEIGHTS = PackageFile(
 )
 
 _FACTS = TypeAdapter(tuple[PictureFacts, ...])
-
-Task = TypeVar("Task")
-Value = TypeVar("Value")
 
 
 class EmbeddedModel:
@@ -85,9 +81,8 @@ class EmbeddedModel:
     async def respond(self, request: Request) -> Reply:
         """Return the best option's letter. `reasoning` lists the evidence and all scores.
 
-        Raises:
-            ResponseFailure: if OCR or llama.cpp crash, hang or fail.
-            DownloadError: if the weights are missing and cannot be fetched.
+        Raises ResponseFailure if OCR or llama.cpp crash, hang or fail, and DownloadError if the
+        weights are missing and cannot be fetched.
         """
         return await asyncio.to_thread(self._answer, request)
 
@@ -117,7 +112,6 @@ class EmbeddedModel:
         )
 
     def _run(self, function: Callable[[Task], Value], tasks: Iterable[Task]) -> list[Value]:
-        """The values of `function` for `tasks`, in their order."""
         running = [self._submit(function, task, self._limits) for task in tasks]
         values: list[Value] = []
         for value, error in (future.result() for future in running):

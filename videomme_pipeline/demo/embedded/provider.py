@@ -1,7 +1,6 @@
 """The embedded model in the catalog.
 
-The model is imported when it is built, so its identity is known even where the extra `demo` is not
-installed.
+The model is imported when it is built, so its identity is known even without the extra `demo`.
 """
 
 from collections.abc import Mapping

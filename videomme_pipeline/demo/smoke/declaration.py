@@ -1,9 +1,8 @@
 """The smoke benchmarks, and the source that draws their videos.
 
 `smoke` has the schema of Video-MME (three questions per video). `smoke_v2` has the schema of
-Video-MME-v2 (groups of four questions, up to eight options) and uses some of the same videos. Most
-videos are drawn from a script. A few are real clips with a free license from registry packages. A
-score on them only shows that the pipeline works.
+Video-MME-v2 (groups of four questions, up to eight options) and some of the same videos. Most are
+drawn from a script, and a few are real clips with a free license from registry packages.
 """
 # ruff: noqa: PLC0415 - drawing loads libav, so it is imported only where something is drawn
 
@@ -16,8 +15,7 @@ from videomme_pipeline.benchmarks.benchmark import Benchmark
 from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.benchmarks.source import AnnotationContent, OnProgress, Source
-from videomme_pipeline.demo.smoke.questions import PUBLISHED_AS, SIZES, questions
-from videomme_pipeline.demo.smoke.scripts import DRAWING_VERSION
+from videomme_pipeline.demo.smoke.scripts import DRAWING_VERSION, PUBLISHED_AS, SIZES, questions
 from videomme_pipeline.errors import StorageError, VideoMMEError
 from videomme_pipeline.fetch.release import VideoReference
 from videomme_pipeline.fingerprint import fingerprint

@@ -218,7 +218,6 @@ def _yuv(picture: Image.Image) -> av.VideoFrame:
 
 
 def _backdrop(script: Script, number: int) -> Image.Image:
-    """A soft vertical gradient with a darker floor, different for each scene."""
     top, bottom = _BACKDROPS[(number + int(script.video_id)) % len(_BACKDROPS)]
     share = np.linspace(0, 1, script.height)[:, None]
     column = (1 - share) * np.array(top) + share * np.array(bottom)

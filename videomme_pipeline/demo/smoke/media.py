@@ -14,8 +14,14 @@ from upath import UPath
 
 from videomme_pipeline.demo.package_files import PackageFile, fetch
 from videomme_pipeline.demo.smoke.drawing import ENCODER, GOP_FRAMES, srt, word_lines, write_video
-from videomme_pipeline.demo.smoke.questions import video_ids, youtube_id
-from videomme_pipeline.demo.smoke.scripts import DATA, DRAWING_VERSION, Script, scripts
+from videomme_pipeline.demo.smoke.scripts import (
+    DATA,
+    DRAWING_VERSION,
+    Script,
+    scripts,
+    video_ids,
+    youtube_id,
+)
 from videomme_pipeline.errors import AnnotationError
 from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.rows import from_values
@@ -46,11 +52,7 @@ def clips() -> tuple[RealClip, ...]:
 
 
 def is_drawn(video_id: str) -> bool:
-    """True if a video is drawn from a script, and False if it is a real clip.
-
-    Raises:
-        AnnotationError: if `video_id` is unknown.
-    """
+    """True if a video is drawn, not a real clip. Raises AnnotationError if it is unknown."""
     return isinstance(_source(video_id), Script)
 
 
@@ -58,11 +60,8 @@ def make_video(video_id: str, folder: Path) -> Path:
     """Draw or fetch a video to `folder` unless it is intact there, and return its path.
 
     Files have names as in the published benchmarks: `<youtube id>.mp4` and `.srt` for `smoke`, and
-    also `<video id>.mp4` (the same bytes) and `.jsonl` for a video of `smoke_v2`.
-
-    Raises:
-        DownloadError, ArchiveError: if a real clip cannot be fetched.
-        AnnotationError: if `video_id` is unknown.
+    also `<video id>.mp4` (the same bytes) and `.jsonl` for a video of `smoke_v2`. Raises
+    DownloadError or ArchiveError without a real clip, and AnnotationError for an unknown video.
     """
     folder.mkdir(parents=True, exist_ok=True)
     video = folder / f"{youtube_id(video_id)}.mp4"
@@ -147,7 +146,6 @@ def _place_copy(source: Path, target: Path) -> None:
 
 
 def _warn_if_replaced(video: Path) -> None:
-    """Log that a file with another content is about to be restored."""
     if video.exists():
         _log.warning("%s: not the video of this version of the smoke benchmark; restored", video)
 

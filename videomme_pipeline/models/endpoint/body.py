@@ -115,10 +115,9 @@ def request_body(
     The messages about one video are equal byte for byte up to the question, so that an
     endpoint's prefix cache can be used.
 
-    Raises:
-        ResponseFailure: if the body exceeds a limit of the endpoint.
-        ModelError: if the endpoint cannot constrain answers or sample a video in this way, or if
-            the prompt has text between frames that are sent as one video.
+    ResponseFailure if the body exceeds a limit of the endpoint. ModelError if the endpoint cannot
+    constrain answers or sample a video in this way, or if the prompt has text between frames that
+    are sent as one video.
     """
     head = orjson.dumps(_parameters(spec, request))[:-1] + b',"messages":['
     if request.prompt.system is not None:

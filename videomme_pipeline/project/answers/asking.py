@@ -40,9 +40,8 @@ LOCK_CHECK_SECONDS = 10.0
 def requests_of(inputs: Inputs, prompts: Sequence[Prompt] | None = None) -> list[VideoRequests]:
     """All requests of an evaluation about a video, with `prompts` or the stored ones.
 
-    Questions with the same frames are asked together. Raises NotReadyError, which says why, if the
-    prompts or frames are missing, DamagedFileError if the frame file is damaged, and VideoError if
-    the model reads or hears the video, but there is no file to send.
+    Questions with the same frames are asked together. Raises NotReadyError if prompts or frames are
+    missing, DamagedFileError, and VideoError if the model needs the video, but there is no file.
     """
     prompt_of = {prompt.question_id: prompt for prompt in prompts or inputs.prompts()}
     shown = {part: inputs.shown_or_error(part) for part, _ in inputs.parts}
@@ -160,8 +159,7 @@ def ask_model(
     """Yield every response to `requests` as it arrives, within the cost limit of the run.
 
     Before the first request, waits until other runs no longer use the endpoint. Raises
-    VideoMMEError after the last response, if no further question can be answered or the cost limit
-    is reached.
+    VideoMMEError after the last response, if no other can follow or the cost limit is reached.
     """
     spending = project.spending
     what = f"{plan.evaluation}: responses"
@@ -236,7 +234,6 @@ def _wait_of(progress: AskingProgress) -> str:
 def _has_unsettled(
     requests: Sequence[VideoRequests], spec: ModelSpec, journal: Journal, plan: RequestPlan
 ) -> bool:
-    """True if the journal has no answer to at least one of the questions."""
     for video in requests:
         planned = planned_requests(video, spec.identity, plan, needs_frames=spec.needs_frames)
         fingerprints = {request.fingerprint for request in planned}

@@ -1,7 +1,6 @@
 """Stored inputs of an evaluation about one video: frames, subtitle lines, prompts and responses.
 
-Only up-to-date files are used. A file that was built with other settings or inputs counts as
-missing.
+Only up-to-date files are used. One that was built with other settings or inputs counts as missing.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,13 +20,13 @@ from videomme_pipeline.project.state.partitions import VideoVariant
 from videomme_pipeline.project.state.versions import Versions
 from videomme_pipeline.prompts.render import Prompt, render
 from videomme_pipeline.responses.response import Response
+from videomme_pipeline.rows import Row
 from videomme_pipeline.storage.layout import Store
 from videomme_pipeline.storage.objects import RemoteFile
 from videomme_pipeline.storage.tables import read_rows
 from videomme_pipeline.subtitles.align import AlignedLine, SampledFrames
 from videomme_pipeline.videos.probe import video_hash
 
-Row = TypeVar("Row")
 Stored = TypeVar("Stored")
 
 

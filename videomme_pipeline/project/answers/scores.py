@@ -146,8 +146,7 @@ def _stored_frames(
 ) -> StoredFrames | None:
     """The frames of a video or question without their pictures; no frames if none are sent.
 
-    `part` has the ids of the video and of the question. None if no frames are stored or named, or
-    their file is unreadable.
+    `part` has the ids of video and question. None if no frames are stored, named, or readable.
     """
     if evaluation.sampling is None or not evaluation.model.needs_frames:
         return NO_STORED_FRAMES

@@ -1,8 +1,7 @@
 """Alerts: one short text to every URL in `VIDEOMME_ALERT_URLS`, sent with apprise.
 
-Nightly runs and sensors decide when to send one. The URLs name a service (Slack, e-mail, a
-webhook …: https://github.com/caronc/apprise/wiki) and contain its token, so they are read from an
-environment variable and never from a file.
+Nightly runs and sensors decide when to send one. The URLs name a service (Slack, e-mail … in
+https://github.com/caronc/apprise/wiki) and contain its token, so they are never in a file.
 """
 
 import os
@@ -31,8 +30,7 @@ def send(alert: Alert, prefix: str = "") -> None:
     """Send `alert` to all URLs in `VIDEOMME_ALERT_URLS`, which are separated by white space.
 
     The title begins with `prefix`, which names the project if several projects share one UI. Raises
-    AlertError, after all URLs were tried, if apprise does not support a URL or a service did not
-    accept the alert.
+    AlertError, after all URLs were tried, if a URL or a service did not accept the alert.
     """
     urls = os.environ.get(URLS_VARIABLE, "").split()
     if not urls:

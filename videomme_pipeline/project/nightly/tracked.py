@@ -36,9 +36,9 @@ from videomme_pipeline.project.state.benchmark import BenchmarkState
 from videomme_pipeline.responses.requests import VideoRequests
 from videomme_pipeline.responses.response import Response
 from videomme_pipeline.scoring.nightly.assess import Assessment, assess
-from videomme_pipeline.scoring.nightly.observation import Observation, ObservedQuestion
+from videomme_pipeline.scoring.nightly.history import Observation
 from videomme_pipeline.scoring.nightly.policy import AlarmSpec
-from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
+from videomme_pipeline.scoring.scored_question import ObservedQuestion, Outcome, ScoredQuestion
 from videomme_pipeline.storage.names import is_part, part_id, record_name, record_of
 from videomme_pipeline.storage.results import Results
 from videomme_pipeline.storage.tables import read_rows, write_rows
@@ -93,10 +93,19 @@ def read_nightly(configuration: Configuration) -> NightlySpec:
     return spec
 
 
-def refused_files(configuration: Configuration) -> list[str]:
-    """The messages about models, evaluation files and the `nightly.yaml` that cannot be used."""
-    refused = configuration.catalog.problems, configuration.problems
-    problems = [str(problem) for errors in refused for problem in errors.values()]
+def refused_files(configuration: Configuration, benchmark: str | None = None) -> list[str]:
+    """The messages about models, evaluation files and the `nightly.yaml` that cannot be used.
+
+    With `benchmark`, files of evaluations of other benchmarks are left out.
+    """
+    problems = [
+        *map(str, configuration.catalog.problems.values()),
+        *(
+            str(problem)
+            for name, problem in configuration.problems.items()
+            if benchmark is None or configuration.benchmark_of(name) in (None, benchmark)
+        ),
+    ]
     try:
         read_nightly(configuration)
     except ConfigurationError as error:
@@ -231,7 +240,6 @@ class TrackedEvaluation:
         return Observation(name="reference" if pinned is None else pinned.isoformat(), rows=rows)
 
     def _reference_repeats(self) -> list[UPath]:
-        """The files of the repeats of the current reference."""
         pinned, evaluation = self.tracked.reference, self.evaluation
         names = self.benchmark.name, evaluation.name
         stored = {record_of(path): path for path in self.project.store.reference_files(*names)}
@@ -278,7 +286,6 @@ class TrackedEvaluation:
 
 
 def _is_missing(path: UPath) -> bool:
-    """True if there is no file at `path`, or the file lacks answers."""
     return is_part(path) or not path.exists()
 
 

@@ -29,16 +29,13 @@ def leased(
     """Yield all jobs in groups, each of which no other run is working on.
 
     The values of `jobs` are the names of their results. A group has some dozens of jobs, so that
-    several runs share them, or four times as many as this run has `tasks` at the same time. Jobs of
-    other runs follow as soon as those runs have done them or have ended, so their results may be
-    stored by then.
+    several runs share them, or four times as many as this run has `tasks` at once. Jobs of other
+    runs follow when those have ended or done them, so their results may be stored by then.
     """
     pending = dict(jobs)
     with Journal(database, flushes_every_commit=False) as journal, _renewing(journal):
         while pending:
-            most = max(MIN_GROUP, 4 * tasks())
-            free = _claim_group(list(pending), jobs, journal, most)
-            if free:
+            if free := _claim_group(list(pending), jobs, journal, max(MIN_GROUP, 4 * tasks())):
                 yield free
                 journal.release(name for job in free for name in jobs[job])
                 for job in free:
@@ -51,7 +48,6 @@ def leased(
 def _claim_group(
     pending: Sequence[Job], jobs: Mapping[Job, Sequence[str]], journal: Journal, most: int
 ) -> list[Job]:
-    """Claim the first jobs that are free, at most `most` of them."""
     for start in range(0, len(pending), most):
         group = pending[start : start + most]
         names = [name for job in group for name in jobs[job]]

@@ -1,9 +1,8 @@
 """Locks: runs that need the same machine or the same endpoint use it one after the other.
 
-A lock is a locked file, or a lock in a database that several machines share. The kernel or the
-database releases the lock when the process ends for any reason. Dagster's `pool=` does not: after
-`kill -9` of the run with the slot, the next run waits forever at full CPU, because only the daemon
-frees slots and the command line has no daemon.
+A lock is a locked file, or a lock in a database that several machines share, and ends with its
+process. Dagster's `pool=` does not: after `kill -9` of the run with the slot, the next run waits
+forever at full CPU, because only the daemon frees slots and the command line has none.
 """
 
 import platform
@@ -72,8 +71,7 @@ class Locks(ABC):
     """The locks with which the runs of a project take turns.
 
     `run` is the name that other runs show while they wait. `on_wait` is called with one sentence
-    when a wait starts, every minute, and when it ends. A wait lasts as long as the other run works.
-    It is no part of the deadline of a question, which begins with its first request.
+    when a wait starts, every minute, and when it ends. No deadline of a question includes a wait.
     """
 
     spans_machines: bool

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 class StageProgress:
     """`done` of `total` items are finished. `what` is a title, such as "smoke: frames".
 
-    `failed` is the number of finished items without a result.
-
-    `stored` is a sentence about the finished items, for a run that is stopped now. `wait` says what
-    the work is waiting for, or is "". `workers` are the workers of a cluster, or "".
+    `failed` is the number of finished items without a result. `stored` is a sentence about the
+    others, for a run that is stopped now. `wait` says what the work is waiting for, or is "".
+    `workers` are the workers of a cluster, or "".
     """
 
     what: str

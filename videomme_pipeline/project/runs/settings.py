@@ -1,4 +1,4 @@
-"""The content of `runs.yaml` and `cluster.yaml`."""
+"""The content of `runs.yaml`, `cluster.yaml` and `storage.yaml`."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -16,6 +16,7 @@ from videomme_pipeline.processes.tasks import Workers
 RUNS_FILE = "runs.yaml"
 CODE_LOCATION = "videomme"
 CLUSTER_FILE = "cluster.yaml"
+STORAGE_FILE = "storage.yaml"
 DEFAULT_KIND = "dask"
 
 
@@ -34,6 +35,15 @@ class RunsSpec(Spec):
     def prefix(self) -> str:
         """The start of asset keys: the name of the code location and "/", or nothing."""
         return "" if self.code_location == CODE_LOCATION else f"{self.code_location}/"
+
+
+class StorageSpec(Spec):
+    """The content of `storage.yaml`. Without the file, one gigabyte stays free."""
+
+    max_frames_gigabytes: float | None = Field(default=None, gt=0)
+    """The size of all cached frames together, in 10⁹ bytes; None means no limit."""
+    min_free_gigabytes: float = Field(default=1.0, ge=0)
+    """The free space to leave on the disk, in 10⁹ bytes."""
 
 
 class ClusterSpec(Spec, ABC):

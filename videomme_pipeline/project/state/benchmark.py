@@ -26,7 +26,7 @@ from videomme_pipeline.evaluation.folder import Configuration
 from videomme_pipeline.fetch.release import VideoReference
 from videomme_pipeline.fingerprint import text_fingerprint
 from videomme_pipeline.frames.sampling import Sampling
-from videomme_pipeline.project.servers.record import ServerRecord
+from videomme_pipeline.project.servers import ServerRecord
 from videomme_pipeline.project.state.failures import FailureLog
 from videomme_pipeline.project.state.partitions import Dimension, VideoPartition, variant_in
 from videomme_pipeline.project.state.versions import Versions, code_version

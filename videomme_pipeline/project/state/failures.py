@@ -1,9 +1,8 @@
 """Partitions that could not be built, and the reasons. A later build removes the entry.
 
-Each failure is one small file, so parallel runs never overwrite the failures of another run. The
-name of the file contains the fingerprint that could not be built, so a failure ends when its
-settings or inputs change. Dagster shows a failed partition only as missing. The command line and
-the report read the reason here.
+Each failure is one small file, so parallel runs never overwrite those of another run. Its name
+contains the fingerprint that could not be built, so a failure ends when settings or inputs change.
+Dagster shows only that a partition is missing. The command line and the report read why here.
 """
 
 import logging

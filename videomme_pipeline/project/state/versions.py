@@ -183,9 +183,8 @@ class Versions:
     def scores(self, evaluation: Evaluation) -> str:
         """Fingerprint of the scores of an evaluation: responses, correct answers, reader and judge.
 
-        A missing video is a part of it, so its arrival changes the fingerprint. The fingerprint of
-        the blind evaluation's scores is a part of those of all other evaluations. Raises
-        NotReadyError if the evaluation selects no video.
+        A missing video is a part of it, so its arrival changes the fingerprint, and so are the
+        blind evaluation's scores. Raises NotReadyError if the evaluation selects no video.
         """
         values = self._known["scores"]
         if evaluation.name in values:

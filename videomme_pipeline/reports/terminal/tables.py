@@ -17,8 +17,7 @@ Row = Mapping[str, Any]
 _NUMBER = re.compile(r"|(≥ )?[+-]?[\d.,]+%?((–| to )[+-]?[\d.,]+)?")
 """A cell that is right-aligned: nothing, a number, a percentage or an interval."""
 _MIN_TEXT_WIDTH = 14
-"""Texts are not wrapped to fewer characters, because numbers with units and short names are read as
-a whole."""
+"""Texts are not wrapped to fewer characters, because numbers with units are read as a whole."""
 _ENDLESS = 100_000
 
 

@@ -27,17 +27,16 @@ def answers(run: Run, _runs: Runs) -> Finding:
     rows = Counter((row.question_id, row.repeat) for row in run.answers)
     repeats = 1 + max((row.repeat for row in run.answers), default=0)
     asked = set(product(run.questions, range(repeats)))
-    failed = sum(row.outcome is Outcome.FAILED for row in run.answers)
     numbers = {
-        "failed": failed,
+        "failed": sum(row.outcome is Outcome.FAILED for row in run.answers),
         "missing": len(asked - rows.keys()),
         "repeated": sum(count > 1 for count in rows.values()),
         "not in the benchmark": len(rows.keys() - asked),
         "not read by the judge": sum(r.judge_error is not None for r in run.answers),
     }
     problems = [f"{count:,} {what}" for what, count in numbers.items() if count]
-    times = "once" if repeats == 1 else f"{repeats} times"
     if not problems:
+        times = "once" if repeats == 1 else f"{repeats} times"
         return Finding(Status.OK, f"{len(run.questions):,} questions are answered {times}")
     return Finding(
         Status.ERROR,

@@ -7,13 +7,20 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
+from typing import NamedTuple
+
+import numpy as np
 
 from videomme_pipeline.errors import ScoringError, listed
 from videomme_pipeline.rows import JsonMapping
-from videomme_pipeline.scoring.nightly.alarm import AlarmState, Mask, RunCounts, watch
-from videomme_pipeline.scoring.nightly.history import History, history_of
-from videomme_pipeline.scoring.nightly.marginals import worse_marginals
-from videomme_pipeline.scoring.nightly.observation import Observation
+from videomme_pipeline.scoring.nightly.alarm import (
+    AlarmState,
+    Mask,
+    RunCounts,
+    exchangeability_test,
+    watch,
+)
+from videomme_pipeline.scoring.nightly.history import History, Observation, history_of
 from videomme_pipeline.scoring.nightly.policy import (
     BUDGET_SHARES,
     RULE_VERSION,
@@ -23,7 +30,7 @@ from videomme_pipeline.scoring.nightly.policy import (
 )
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
 from videomme_pipeline.scoring.statistics.compare import Comparison, compare
-from videomme_pipeline.scoring.statistics.estimates import p_value_text
+from videomme_pipeline.scoring.statistics.estimates import adjusted_p_values, p_value_text
 from videomme_pipeline.scoring.statistics.power import detectable_difference
 from videomme_pipeline.storage.layout import Store
 from videomme_pipeline.storage.tables import read_rows, write_rows
@@ -70,11 +77,7 @@ class Assessment:
 
 
 def write_findings(store: Store, benchmark: str, assessment: Assessment, fingerprint: str) -> None:
-    """Store the findings of a nightly run under the fingerprint of its scores.
-
-    Raises:
-        StorageError: if the file cannot be written.
-    """
+    """Store the findings of a nightly run under the fingerprint of its scores, or StorageError."""
     path = store.findings(benchmark, assessment.evaluation, assessment.date)
     write_rows(path, assessment.findings, NightlyFinding, fingerprint=fingerprint)
 
@@ -93,15 +96,11 @@ def assess(
     """The assessment of the last of `observations`. The first `references` runs are references.
 
     All runs are compared with each other. "The reference" in a comparison is the first run.
-    `tracked` is the number of evaluations that share the budget of false alarms.
-
-    Raises:
-        ScoringError: if there is no reference with rows, or no nightly run.
+    `tracked` is the number of evaluations that share the budget of false alarms. ScoringError if
+    there is no reference with rows, or no nightly run.
     """
-    if len(observations) < 2:
-        raise ScoringError("a nightly run needs a reference before it; run the evaluation first")
-    reference, previous, current = observations[0], observations[-2], observations[-1]
     history = history_of([observation.rows for observation in observations])
+    reference, previous, current = observations[0], observations[-2], observations[-1]
     against_reference = _compared(current, reference)
     budgets = runs_per_false_alarm(spec, history, tracked)
     dates = [observation.name for observation in observations]
@@ -304,3 +303,69 @@ def _compared(current: Observation, other: Observation) -> Comparison | None:
         return compare(other.rows, current.rows)
     except ScoringError:
         return None
+
+
+class MarginalTest(NamedTuple):
+    """The test of one value of one facet in one run. The scores are fractions of 1.
+
+    `p_value` has the Benjamini–Hochberg correction over all tests of the run.
+    """
+
+    column: str
+    value: str
+    current: float
+    before: float
+    p_value: float
+
+
+def marginal_tests(history: History, pool: Sequence[int], run: int) -> list[MarginalTest]:
+    """One test per value of each facet: is `run` worse than the runs of `pool`?
+
+    As in `compare`, groups are compared if there are any, and questions otherwise.
+    """
+    runs = [*pool, run]
+    cells = []
+    for column, labels in history.labels.items():
+        for value in sorted(set(labels.tolist()) - {""}):
+            selected = labels == value
+            videos = np.zeros(history.missed.shape[1], dtype=bool)
+            videos[history.videos[selected]] = True
+            if history.has_groups:
+                counts, valid = history.missed_points(runs), history.whole_groups[runs] & videos
+                most = float(history.most_missed)
+            else:
+                counts, valid = history.wrong(runs, selected), history.complete[runs] & videos
+                most = float(selected.sum() / videos.sum())
+            cells.append((column, value, counts, valid, most))
+    p_values = [exchangeability_test(counts, valid).p_value for *_, counts, valid, _ in cells]
+    adjusted = adjusted_p_values(p_values)
+    return [
+        MarginalTest(
+            column,
+            value,
+            current=1 - float(counts[-1:][valid[-1:]].mean()) / most,
+            before=1 - float(counts[:-1][valid[:-1]].mean()) / most,
+            p_value=float(p_value),
+        )
+        for (column, value, counts, valid, most), p_value in zip(cells, adjusted, strict=True)
+        if valid[-1].any() and valid[:-1].any()
+    ]
+
+
+def worse_marginals(
+    history: History, accuracy_states: Sequence[AlarmState], run: int, budget: float
+) -> tuple[list[MarginalTest], bool]:
+    """The significant tests of `run` by p-value, and True if one was not significant a run earlier.
+
+    Each run is compared with the pool of the accuracy test (`accuracy_states`). A test is
+    significant at a level of 1 / `budget`: noise alone causes one in `budget` runs.
+    """
+
+    def significant(run: int) -> list[MarginalTest]:
+        tests = marginal_tests(history, accuracy_states[run - 1].pool, run)
+        return sorted((t for t in tests if t.p_value <= 1 / budget), key=lambda test: test.p_value)
+
+    worse = significant(run)
+    earlier = significant(run - 1) if worse and run > 1 else []
+    earlier_cells = {(test.column, test.value) for test in earlier}
+    return worse, any((test.column, test.value) not in earlier_cells for test in worse)

@@ -19,6 +19,14 @@ _LETTER_NAMES = list(Letter)
 _LETTERS = 1 + len(_LETTER_NAMES)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observation:
+    """All rows of one run: the reference or a nightly run."""
+
+    name: str
+    rows: Sequence[ScoredQuestion]
+
+
 @dataclass(frozen=True, slots=True)
 class History:
     """All runs of one evaluation. The arrays have one row per run, the reference first.
@@ -85,10 +93,9 @@ class History:
 def history_of(runs: Sequence[Sequence[ScoredQuestion]]) -> History:
     """The history of one evaluation from the rows of its reference and of each nightly run.
 
-    Raises:
-        ScoringError: if the reference has no rows.
+    ScoringError if there is no reference with rows, or no nightly run.
     """
-    if not runs or not runs[0]:
+    if len(runs) < 2 or not runs[0]:
         raise ScoringError(
             "a nightly run needs a reference to be compared with; run the evaluation first"
         )

@@ -19,7 +19,7 @@ _PADDING = re.compile(r"(?<![\d.,])0+(?=\d)|,(?=\d{3}(?!\d))")
 ARTICLES = frozenset(("the", "a", "an"))
 _LETTER_OF_OPTION = re.compile(r"\s*\(?([A-Za-z])\s*[.):]\s*")
 _LABEL = re.compile(rf"[A-Za-z](?![{WORD_LETTER}])(?<![{WORD_LETTER}].)")
-_ANSWER_MARK = re.compile(r"\s*A[ \t]*:")
+_ANSWER_MARK = re.compile(r"(?:\s*A[ \t]*:)+")
 _STATEMENT_END = re.compile(r"[ \t]*(?:[.,;!\n]|$)")
 _LINE_START = re.compile(r"(?:^|\n)[^\w\n]*$")
 _LINE_END = re.compile(r"[^\w\n]{0,20}(?:\n|$)")
@@ -105,7 +105,8 @@ def set_answer_mark_aside(text: str, texts: OptionTexts) -> str:
         for letter, option in texts.items()
         if (span := option.match(text, mark.end())) and _STATEMENT_END.match(text, span[1])
     ]
-    return blank_spans(text, [mark.span()]) if len(stated) == 1 else text
+    is_mark = len(stated) == 1 or text[mark.end() : mark.end() + 1] in ("", "\n")
+    return blank_spans(text, [mark.span()]) if is_mark else text
 
 
 def words_from(text: str, start: int = 0, end: int | None = None) -> Iterator[Word]:

@@ -89,7 +89,8 @@ def _may_have(role: Role, written: WrittenLetter) -> bool:
     if role is Role.NAMED:
         is_step = not (written.first or written.last or written.has_text)
         is_mark = written.is_lower and not any(map(_means_option, written.words))
-        return not is_step and not is_mark and SETS["listing"].isdisjoint(written.words)
+        is_compared = PATTERNS["compared"].search(written.clause) is not None
+        return not (is_step or is_mark or is_compared) and SETS["listing"].isdisjoint(written.words)
     if not written.is_lower:
         return True
     # Lower-case letters are more often words and list marks than answers.
@@ -165,14 +166,15 @@ def _role_after_mark(written: WrittenLetter, phrase: _Phrase) -> Role:
         return Role.MENTION
     if any(map(_announces, label)):
         return Role.DECLARED
-    if not SETS["other_labels"].isdisjoint(label):
+    if not SETS["other_labels"].isdisjoint(label[-2:]):
         return Role.MENTION
     if not label or label[-1] in SETS["conclusions"]:  # "The woman is a nurse, so: A"
         return Role.ALONE if written.is_statement else Role.MENTION
     is_direct = not phrase.between or phrase.names_option
     is_short = phrase.announcing == ":" and len(label) <= 3
     is_value = written.is_statement or written.has_text or written.tail.startswith(". ")
-    if is_direct and is_value and (is_short or phrase.announcing in ARROWS):
+    is_result = phrase.announcing in ARROWS or (written.enclosed and written.last)
+    if is_direct and is_value and (is_short or is_result):
         return Role.CHOSEN
     return Role.MENTION
 

@@ -141,8 +141,6 @@ def compare(
     questions = len({a.question_id for a, _ in answered})
     right_a = [a.is_correct for a, _ in answered]
     right_b = [b.is_correct for _, b in answered]
-    won = _ids(a for a, b in answered if b.is_correct and not a.is_correct)
-    lost = _ids(a for a, b in answered if a.is_correct and not b.is_correct)
     benchmark = find_benchmark(rows_a[0].benchmark)
     groups = _group_units(answered, benchmark.tested_facets(Measure.GROUP_SCORE))
     step = 100 / benchmark.grouping.units if groups and benchmark.grouping else None
@@ -162,8 +160,8 @@ def compare(
         mean_over=_mean_over(answered, benchmark.mean_of),
         flip_rate=clustered_mean([_answer(a) != _answer(b) for a, b in answered], videos),
         marginals=_marginals(units, step),
-        won=won,
-        lost=lost,
+        won=_ids(a for a, b in answered if b.is_correct and not a.is_correct),
+        lost=_ids(a for a, b in answered if a.is_correct and not b.is_correct),
         different=_ids(a for a, b in pairs if _answer(a) != _answer(b)),
         failed=_ids(a for a, b in pairs if Outcome.FAILED in (a.outcome, b.outcome)),
         only_a=_ids(row for key, row in by_key_a.items() if key not in by_key_b),

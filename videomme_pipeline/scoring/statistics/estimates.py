@@ -90,8 +90,7 @@ class SignFlip(NamedTuple):
 def clustered_mean(values: ArrayLike, clusters: Sequence[Hashable]) -> Estimate:
     """The mean of `values` with CR1 standard error and t interval (clusters - 1 degrees).
 
-    Raises:
-        ValueError: if there are no values, or not one cluster per value.
+    ValueError if there are no values, or not one cluster per value.
     """
     return _estimate(*_cluster_sums(values, clusters))
 
@@ -122,22 +121,16 @@ def paired_difference(
     1 - 0.05^(1/clusters) of all clusters differs from the observed ones (the bound of Clopper and
     Pearson for none), each by at most `largest` in either direction.
 
-    Raises:
-        ValueError: if there are no values, or the three do not have the same length.
+    ValueError if there are no values, or the three do not have the same length.
     """
     first, second = np.asarray(a, dtype=float), np.asarray(b, dtype=float)
     if first.shape != second.shape:
         raise ValueError(f"{first.size} values against {second.size}: they cannot be paired")
     sums, counts = _cluster_sums(first - second, clusters)
     estimate = _estimate(sums, counts)
-    flip = sign_flip_test(sums, unit=unit)
-    difference, interval_kind = _limited(estimate, sums, largest)
-    return PairedDifference(
-        difference=difference,
-        interval_kind=interval_kind,
-        p_value=flip.p_value,
-        exact=flip.exact,
-    )
+    p_value, exact = sign_flip_test(sums, unit=unit)
+    difference, kind = _limited(estimate, sums, largest)
+    return PairedDifference(difference=difference, interval_kind=kind, p_value=p_value, exact=exact)
 
 
 def sign_flip_test(
@@ -187,10 +180,8 @@ def adjusted_p_values(p_values: Sequence[float]) -> NDArray[np.float64]:
 def wilson(successes: float, trials: int) -> tuple[float, float]:
     """The Wilson score interval of a proportion, which treats trials as independent.
 
-    `successes` may be a fraction: the sum of the shares of repeats that succeeded.
-
-    Raises:
-        ValueError: if there are no trials.
+    `successes` may be a fraction: the sum of the shares of repeats that succeeded. ValueError if
+    there are no trials.
     """
     if trials < 1:
         raise ValueError("no trials: the proportion is undefined")

@@ -127,9 +127,8 @@ def decide(  # noqa: PLR0913 - the options of a gate
         max_failed: the largest share of `asked` without an answer on one side.
         levels: the levels of the check of the headline metric.
 
-    Raises:
-        ScoringError: if the two cannot be compared, if too many questions have no answer, or if
-            there is no such facet.
+    ScoringError if the two cannot be compared, if too many questions have no answer, or if there is
+    no such facet.
     """
     if asked is None:
         asked = {row.question_id for row in (*baseline, *candidate)}

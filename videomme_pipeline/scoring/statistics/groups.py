@@ -95,13 +95,7 @@ def group_score(
     outcomes: Sequence[Outcome],
     rule: GroupRule = GroupRule.CORRECTED,
 ) -> float:
-    """The score (0 to 100) of one group of outcomes in question order.
-
-    `structure` is the structure of a chain, or None if the group is no chain.
-
-    Raises:
-        ValueError: if a group has another number of outcomes.
-    """
+    """The score (0 to 100) of one group of outcomes in question order, as `Grouping.score`."""
     return grouping.score(structure, _marks(outcomes, rule))
 
 

@@ -30,10 +30,8 @@ class PowerAnalysis:
     which is the variance of the difference of one question. `correlation` is the correlation of
     these differences within a video. `cluster_size` is that of `mean_cluster_size`, or None if all
     videos have as many questions. `effect` is a difference of accuracies, as a fraction of 1. It is
-    at least one question in each of the fewest videos that the exact test can reject.
-
-    Raises:
-        ScoringError: if there are too few videos for any significant difference.
+    at least one question in each of the fewest videos that the exact test can reject. ScoringError
+    if there are too few videos for any significant difference.
     """
 
     questions: int
@@ -87,8 +85,7 @@ class Noise(NamedTuple):
 def measure_noise(a: Sequence[ScoredQuestion], b: Sequence[ScoredQuestion]) -> Noise:
     """The noise between two evaluations of the same questions, without failed ones.
 
-    Raises:
-        ScoringError: if no question was answered in both.
+    ScoringError if no question was answered in both.
     """
     answered = _answered_in_both(a, b)
     if not answered:
@@ -120,9 +117,8 @@ def detectable_difference(
     significant difference.
     """
     compared = [row for row, _ in _answered_in_both(rows, others)]
-    noise = Noise(USUAL_DISCORDANCES[-1], USUAL_CORRELATION)
-    if compared:
-        noise = measure_noise(rows, others)
+    usual = Noise(USUAL_DISCORDANCES[-1], USUAL_CORRELATION)
+    noise = measure_noise(rows, others) if compared else usual
     compared = compared or list(rows)
     discordance = noise.discordance - _removed_by_repeats(rows) - _removed_by_repeats(others)
     questions = Counter(video for video, _ in {(r.video_id, r.question_id) for r in compared})

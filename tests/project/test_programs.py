@@ -7,7 +7,6 @@ import yaml
 
 from tests.support.cli import use, videomme
 from videomme_pipeline.project.project import open_project
-from videomme_pipeline.project.upkeep.programs import named_programs
 
 
 @pytest.fixture
@@ -55,7 +54,7 @@ def test_the_programs_of_models_that_evaluations_use_are_named(program: Path) ->
         f"models.yaml, cpp: {program} serve",
         f"models.yaml, script: {program.with_name('engine')}",
     ]
-    assert named_programs(project) == expected
+    assert project.programs() == expected
 
 
 def test_run_names_the_programs_before_it_starts_them(program: Path) -> None:
@@ -69,6 +68,6 @@ def test_programs_of_a_cluster_are_named(program: Path) -> None:
     folder = open_project().configuration.folder
     cluster = {"cluster": "dask_jobqueue.SLURMCluster", "arguments": {"python": "/opt/python"}}
     (folder / "cluster.yaml").write_text(yaml.safe_dump(cluster))
-    assert named_programs(open_project())[2:] == [
+    assert open_project().programs()[2:] == [
         "cluster.yaml: dask_jobqueue.SLURMCluster with {'python': '/opt/python'}",
     ]

@@ -11,7 +11,7 @@ from tests.support.journal_rows import answer
 from videomme_pipeline.errors import DamagedFileError
 from videomme_pipeline.models.endpoint.spec import EndpointSpec
 from videomme_pipeline.models.identity import ServerIdentity
-from videomme_pipeline.project.servers.record import ServerRecord
+from videomme_pipeline.project.servers import ServerRecord
 from videomme_pipeline.responses.response import Served
 from videomme_pipeline.storage.layout import Store
 

@@ -173,7 +173,6 @@ def _data(project: Project, name: str) -> Iterator[Finding]:
 
 
 def _endpoint(model: EndpointSpec) -> Finding:
-    """Check that the key is set and that the endpoint serves the model."""
     check = f"model {model.name}"
     status, name = Status.OK, model.served_name
     try:
