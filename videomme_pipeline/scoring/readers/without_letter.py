@@ -92,7 +92,8 @@ def read_contained_option(answer: str, texts: OptionTexts) -> Reading | None:
 
 
 def _sentences(text: str, start: int = 0) -> list[Span]:
-    return [match.span() for match in _SENTENCE.finditer(text, start) if match[0].strip()]
+    matches = _SENTENCE.finditer(text, start)
+    return [match.span() for match in matches if any(map(str.isalnum, match[0]))]
 
 
 def _declared_end(answer: str) -> int:
