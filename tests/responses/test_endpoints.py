@@ -92,6 +92,16 @@ async def test_a_video_moves_when_its_endpoint_is_down_and_the_endpoint_gets_wor
         assert first.title in await titles_of(endpoints, 5)
 
 
+async def test_a_video_leaves_an_endpoint_that_is_down_however_late_it_is_asked_again() -> None:
+    clock = Clock()
+    with endpoints_of(2, clock).affinity(3) as affinity:
+        first = await send(affinity, ANSWER)
+        for _ in range(2):
+            await send(affinity, CLOSED)
+        clock.seconds = 60 * OPEN_SECONDS
+        assert await send(affinity) is not first
+
+
 async def test_an_endpoint_that_never_answered_gets_only_the_question_that_failed() -> None:
     endpoints = endpoints_of(1, Clock())
     failed, other = object(), object()

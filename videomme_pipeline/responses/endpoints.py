@@ -193,6 +193,7 @@ class Affinity:
                 reply = completion_of(admission.result)
                 if admission.result is not None:
                     endpoint.record(question, admission.result)
+                    self._current()  # a wait before the next attempt is longer than `OPEN_SECONDS`
                 # The cost of a request without a reply is unknown.
                 dollars = None if reply is None else reply.cost_dollars
                 await budget.charge(dollars, was_sent=reply is not None)
