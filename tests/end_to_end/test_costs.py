@@ -112,12 +112,17 @@ def test_the_cost_is_estimated_before_a_run_and_the_estimate_is_right(
     write_served: WriteServed, instance: dg.DagsterInstance
 ) -> None:
     with ModelServer() as server:
-        project = write_served(server.base_url, **PRICED)
+        project = write_served(server.base_url, **PRICED, count_texts=True)
         (unknown,) = expected_costs(project, ["served"])
         assert (unknown.requests, unknown.dollars_low) == (6, None), "no frames are stored yet"
+        assert unknown.seconds is None
         refresh_project(project, instance, ["served"], ONE_QUESTION / 2)
         (before,) = expected_costs(project, ["served"])
-        assert server.request_count == 1, "the first request shows the cost of one"
+        (first,) = [row for row in responses(project) if row.raw_output is not None]
+        assert before.prompt_tokens == 5 * (first.usage.prompt_tokens or 0)
+        assert before.seconds is not None
+        assert first.served.latency_seconds is not None
+        assert before.seconds == pytest.approx(5 * first.served.latency_seconds)
         refresh_project(project, instance, ["served"])
     assert before.dollars_low == pytest.approx(5 * ONE_QUESTION, rel=0.2)
     assert before.dollars_high == before.dollars_low, "nothing is cached, and output is free"

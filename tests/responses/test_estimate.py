@@ -1,5 +1,7 @@
 """Estimates of requests, tokens and dollars."""
 
+from datetime import UTC, datetime, timedelta
+
 import pytest
 
 from videomme_pipeline.models.endpoint.endpoints import Profile
@@ -36,3 +38,16 @@ def test_without_the_tokens_of_a_frame_no_cost_is_known() -> None:
     made = estimate(CERTAIN, unknown)
     assert (made.requests, made.prompt_tokens) == (4, None)
     assert (made.dollars_low, made.dollars_high) == (None, None)
+
+
+def test_earlier_answers_show_the_tokens_of_texts_and_the_speed() -> None:
+    start = datetime(2026, 1, 1, tzinfo=UTC)
+    # Three overlap within 4 s. After a pause, one takes 4 s, and its text was not counted.
+    seen = [(0.0, 2.0, 230), (1.0, 3.0, 240), (1.5, 1.0, 235), (900.0, 4.0, None)]
+    answers = [(start + timedelta(seconds=at), latency, text) for at, latency, text in seen]
+    made = estimate_cost(
+        "mine", MODEL, Generation(), [CERTAIN, REUSED], questions=5, answers=answers
+    )
+    assert made.prompt_tokens == 3 * (235 + 100)
+    assert made.seconds == pytest.approx(3 * (4 + 4) / 4)
+    assert estimate(CERTAIN).seconds is None

@@ -75,6 +75,15 @@ def test_a_completion_without_an_answer_is_retried_only_a_few_times(kind: Failur
     assert delay(FailureKind.SERVER_ERROR, attempts=8, generated=3) is not None
 
 
+def test_lost_connections_do_not_count_as_attempts() -> None:
+    pending = PendingRequest.of(PLANNED, PLAN, "served", 2)
+    pending.first_sent = 1000.0
+    lost = ResponseFailure(FailureKind.CONNECTION, "made up")
+    for _ in range(2 * LIMITS.max_attempts):
+        pending.add_attempt(lost, datetime.now(UTC), 0.0)
+    assert pending.retry_delay(lost, 1000.0, chance=0.0) == MAX_BACKOFF_SECONDS / 2
+
+
 def test_a_request_is_not_sent_again_after_its_deadline() -> None:
     assert delay(FailureKind.RATE_LIMITED, retry_after=300) == 300
     assert delay(FailureKind.RATE_LIMITED, retry_after=901) is None

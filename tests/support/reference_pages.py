@@ -66,7 +66,7 @@ MEANINGS: Mapping[str, str] = {
     "input": "Dollars per million prompt tokens.",
     "kind": "The kind of model, server or worker.",
     "limits": "Limits of the speed and the cost of requests. No answer depends on them.",
-    "max_attempts": "Attempts of one question in a run.",
+    "max_attempts": "Attempts of one question in a run, without lost connections.",
     "max_body_bytes": "The largest body of a request. Default: the profile's.",
     "max_failed_rate": "Largest share of questions without an answer.",
     "max_images": "The most pictures in a request. Default: the profile's.",

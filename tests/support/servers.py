@@ -1,5 +1,6 @@
 """Servers that a process has started."""
 
+from contextlib import suppress
 from urllib.parse import urlsplit
 
 import httpx2
@@ -10,7 +11,10 @@ def server_at(url: str, parent: psutil.Process | None = None) -> psutil.Process:
     """The server of `url`: a child of `parent`, by default this process, with the URL's port."""
     port = str(urlsplit(url).port)
     children = (parent or psutil.Process()).children(recursive=True)
-    servers = [child for child in children if port in child.cmdline()]
+    servers = []
+    for child in children:
+        with suppress(psutil.Error):  # it has ended
+            servers += [child] if port in child.cmdline() else []
     return min(servers, key=lambda server: server.create_time())
 
 

@@ -3,10 +3,12 @@
 import json
 import logging
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import cached_property
 from pathlib import Path, PurePosixPath
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 from blake3 import blake3
 from upath import UPath
 
@@ -14,7 +16,7 @@ from videomme_pipeline.benchmarks import locate
 from videomme_pipeline.benchmarks.benchmark import Benchmark
 from videomme_pipeline.benchmarks.declaration import Declaration
 from videomme_pipeline.benchmarks.question import Question
-from videomme_pipeline.benchmarks.questions import read_questions
+from videomme_pipeline.benchmarks.questions import SEGMENTS, read_questions
 from videomme_pipeline.benchmarks.selection import BenchmarkSettings
 from videomme_pipeline.benchmarks.source import AnnotationContent, MediaFiles, OnProgress, Source
 from videomme_pipeline.errors import AnnotationError, ConfigurationError, VideoMissingError
@@ -187,8 +189,9 @@ class DeclaredSource(Source):
 
     def _video_file(self, video: VideoReference) -> locate.VideoSource:
         footage, roots = video.footage, self.roots()
-        names = locate.spellings(str(footage.video_file))
-        paths = [root / name for root in roots for name in names]
+        paths = (
+            root / name for root in roots for name in locate.spellings(str(footage.video_file))
+        )
         if footage.frames_per_second is not None:
             for path in paths:
                 if not isinstance(path, UPath) and path.is_dir():
@@ -205,7 +208,8 @@ class DeclaredSource(Source):
     @cached_property
     def _segments(self) -> Mapping[str, Sequence[object]]:
         """The subtitles in the user's own annotations, by video id."""
-        stored = None if self.is_fetched else self.stored_questions()
+        files = () if self.is_fetched else self.stored_annotations()
+        stored = self.stored_questions() if any(map(_may_have_segments, files)) else None
         return stored.segments if stored else {}
 
     def subtitle(self, video: VideoReference) -> locate.MediaFile | None:
@@ -246,6 +250,13 @@ class DeclaredSource(Source):
             problems |= download.fetch_subtitles(self.release, videos, self.folder)
         self.invalidate()
         return problems
+
+
+def _may_have_segments(file: locate.MediaFile) -> bool:
+    """False for a Parquet file without such a column, whose rows a plan then need not read."""
+    with on_local_disk(file) as path, suppress(OSError, pa.ArrowException):
+        return path.suffix.lower() != ".parquet" or SEGMENTS in str(pq.read_schema(path))
+    return True
 
 
 def declared_questions(path: Path, benchmark: Benchmark) -> Sequence[Question]:

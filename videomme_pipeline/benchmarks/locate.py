@@ -9,7 +9,7 @@ files end in `.MP4` or `.mkv`. No file is opened.
 
 import os
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -124,18 +124,20 @@ def locate_video(media: MediaIndex, video: VideoReference) -> MediaFile:
     return file
 
 
-def spellings(name: str) -> list[str]:
-    """`name`, and the same name with its suffix in another case or its accents decomposed."""
+def spellings(name: str) -> Iterator[str]:
+    """Yield `name`, then the name with its suffix in another case or its accents decomposed."""
+    yield name
     path = PurePosixPath(name)
     cases = [path.suffix, path.suffix.lower(), path.suffix.upper()]
     names = [str(path.with_suffix(suffix)) for suffix in cases] if path.suffix else [name]
-    forms = [name, *names, *(normalize(form, item) for form in ("NFC", "NFD") for item in names)]
-    return list(dict.fromkeys(forms))
+    forms = [*names, *(normalize(form, item) for form in ("NFC", "NFD") for item in names)]
+    yield from (form for form in dict.fromkeys(forms) if form != name)
 
 
 def first_file(paths: Iterable[Path | UPath], suffixes: Sequence[str] = ("",)) -> MediaFile | None:
     """The first of `paths`, each followed by each of `suffixes`, that is a file, or None."""
-    for candidate in (path.with_name(path.name + suffix) for path in paths for suffix in suffixes):
+    for path, suffix in ((path, suffix) for path in paths for suffix in suffixes):
+        candidate = path.with_name(path.name + suffix) if suffix else path
         if objects.is_local(candidate):
             if candidate.is_file():
                 return candidate
@@ -170,11 +172,11 @@ def _files_by_stem(
     by_stem: dict[str, MediaFile] = {}
     for files_in in listings:
         for folder in folders:
-            files = sorted(files_in(folder), key=lambda path: path.name)
+            files = sorted((path.name, path) for path in files_in(folder))
             for suffix in suffixes:
-                for path in files:
-                    if path.suffix.lower() == suffix and not path.name.startswith("."):
-                        by_stem.setdefault(path.stem, path)
+                for name, path in files:
+                    if name[-len(suffix) :].lower() == suffix and not name.startswith("."):
+                        by_stem.setdefault(name[: -len(suffix)], path)
     return by_stem
 
 

@@ -36,7 +36,7 @@ class Evaluation:
     repeats: int
     selection: Selection = field(default_factory=Selection)
 
-    @property
+    @cached_property
     def sampling_name(self) -> str:
         """The name of the sampling; `none` for an evaluation without frames."""
         return NONE if self.sampling is None else self.sampling.name
@@ -50,7 +50,7 @@ class Evaluation:
             chosen=self.selection.questions is not None,
         )
 
-    @property
+    @cached_property
     def track_name(self) -> str | None:
         """The partition of the subtitles, `<sampling>.<alignment>`, or None without subtitles."""
         return None if self.alignment is None else f"{self.sampling_name}.{self.alignment.name}"

@@ -36,6 +36,7 @@ from videomme_pipeline.responses.response import Attempt, Response
 from videomme_pipeline.rows import Row, from_values, to_values
 
 _MAX_RECORDS_PER_COMMIT = 256
+_NEWEST_ANSWERS = 1_000
 _ADD_RESPONSE = insert("responses")
 _ADD_ATTEMPT = insert("attempts")
 _ADD_CLAIM = (
@@ -127,6 +128,16 @@ class Journal:
         sql = "select sum(cost_dollars), max(cost_dollars) from attempts where evaluation = ?"
         ((spent, highest),) = self._execute(sql, evaluation)
         return float(spent or 0.0), None if highest is None else float(highest)
+
+    def newest_answers(self, evaluation: str) -> list[tuple[datetime, float, int | None]]:
+        """Start, latency in seconds, and tokens of the text of the newest answers, if counted."""
+        sql = (
+            "select started_at, a.latency_seconds, text_tokens from attempts a join responses "
+            "using (request_fingerprint) where evaluation = ? and a.failure is null "
+            f"order by a.rowid desc limit {_NEWEST_ANSWERS}"
+        )
+        rows = self._execute(sql, evaluation)
+        return [(datetime.fromisoformat(start), *others) for start, *others in rows]
 
     def record(self, attempt: Attempt, response: Response | None) -> "Future[None]":
         """Store an attempt and, if it settled the request, its response.

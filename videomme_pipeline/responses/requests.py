@@ -193,10 +193,12 @@ class PendingRequest:
 
         The delay is at least the Retry-After, if the endpoint sent one. Otherwise it is between
         half and all of a maximum that doubles with each attempt, as `chance` in [0, 1) says. No
-        retry starts after the deadline.
+        retry starts after the deadline. Lost connections do not count as attempts: a long outage
+        stops the run, and not the questions that were in flight.
         """
-        attempts, limits = len(self.attempts), self.plan.limits
-        generated = sum(bool(a.failure and a.failure.was_generated) for a in self.attempts)
+        limits, failures = self.plan.limits, [attempt.failure for attempt in self.attempts]
+        attempts = len(failures) - failures.count(FailureKind.CONNECTION)
+        generated = sum(bool(kind and kind.was_generated) for kind in failures)
         if not failure.kind.is_transient or attempts >= limits.max_attempts:
             return None
         if failure.kind.was_generated and generated >= limits.max_attempts_generated:
@@ -204,7 +206,7 @@ class PendingRequest:
         if failure.retry_after_seconds is not None:
             delay = failure.retry_after_seconds + 0.25 * chance
         else:
-            ceiling = min(FIRST_BACKOFF_SECONDS * 2.0 ** (attempts - 1), MAX_BACKOFF_SECONDS)
+            ceiling = min(FIRST_BACKOFF_SECONDS * 2.0 ** (len(failures) - 1), MAX_BACKOFF_SECONDS)
             delay = ceiling * (0.5 + 0.5 * chance)
         return None if self.deadline is not None and now + delay >= self.deadline else delay
 

@@ -25,7 +25,7 @@ def _fingerprint(benchmark: BenchmarkState, partition: VideoPartition) -> str:
     """The fingerprint of a video's row, which is stale while the file of its video is missing."""
     snapshot = benchmark.snapshot
     try:
-        snapshot.source.files(snapshot.reference(partition.video))
+        snapshot.files(partition.video)
     except VideoMissingError as error:
         raise NotReadyError(str(error)) from error
     return snapshot.versions.video(partition.video)
@@ -52,7 +52,7 @@ def _prepare(stage: BenchmarkStage, partitions: Sequence[VideoPartition]) -> Ite
     for video_id in present:
         try:
             with suppress(VideoMissingError):
-                path = snapshot.source.files(snapshot.reference(video_id)).video
+                path = snapshot.files(video_id).video
                 probe.video_hash(path, video_id, stage.project.hashes)
         except VideoMMEError as error:
             problems[video_id] = str(error)
@@ -95,7 +95,7 @@ def _build(stage: BenchmarkStage, targets: Targets) -> BuildEvents:
 
 def _job(stage: BenchmarkStage, video_id: str, *, content_hash: str) -> probe.ProbeJob:
     snapshot = stage.benchmark.snapshot
-    files = snapshot.source.files(snapshot.reference(video_id))
+    files = snapshot.files(video_id)
     return probe.ProbeJob(
         benchmark=stage.benchmark.name,
         video_id=video_id,

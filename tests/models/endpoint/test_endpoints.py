@@ -26,6 +26,13 @@ def test_every_family_has_a_profile() -> None:
         ("gpt-4o", (4096, 8192), "low", 85),
         ("gpt-4.1-mini", (1024, 1024), None, 1659),
         ("gpt-5", (512, 512), None, 210),
+        ("gpt-5.1", (512, 512), "high", 210),
+        ("gpt-5.2", (2048, 2048), None, 4916),
+        ("gpt-5.4", (1024, 1024), "high", 1229),
+        ("gpt-5.4-mini", (2048, 2048), None, 3000),
+        ("gpt-5.5", (2048, 2048), None, 4916),
+        ("gpt-5.6-sol", (640, 360), "low", 173),
+        ("o4-mini", (1800, 2400), None, 2498),
     ],
 )
 def test_openai_frames_cost_the_documented_tokens(
@@ -45,6 +52,12 @@ def test_gemini_and_qwen_frames_cost_the_documented_tokens() -> None:
         frames_as=FramesAs.FRAME_SEQUENCE,
     )
     assert video == 4 * 160 + 2, "a video has one start and one end"
+
+
+def test_each_frame_of_a_llava_onevision_video_costs_the_same() -> None:
+    as_video = FramesAs.FRAME_SEQUENCE
+    model = "llava-hf/llava-onevision-qwen2-7b-ov-hf"
+    assert frame_tokens(model, (640, 360), 7, frames_as=as_video) == 7 * 196 + 1
 
 
 def test_all_frames_of_a_qwen3_video_share_a_limit() -> None:
@@ -87,7 +100,10 @@ def test_small_pictures_are_enlarged_by_qwen3() -> None:
         ("google/gemma-4-12b-it", 22 * 12 + 2, 22 * 12 + 2),
         ("zai-org/GLM-4.6V", 16 * 9 + 2, 69 * 39 + 2),
         ("moonshotai/Kimi-K2.5", 16 * 9 + 4, 69 * 39 + 4),
+        ("openbmb/MiniCPM-V-4_5", 64 + 6, 64 + 8 * 66 + 1 + 6),
+        ("HuggingFaceTB/SmolVLM2-500M-Video-Instruct", 13 * 66 + 4, 13 * 66 + 4),
         ("claude-opus-4-5", 151, 1_600),
+        ("gemini-3.5-flash", 1_120, 1_120),
     ],
 )
 def test_a_picture_costs_the_tokens_of_its_family(name: str, small: int, large: int) -> None:
@@ -97,7 +113,8 @@ def test_a_picture_costs_the_tokens_of_its_family(name: str, small: int, large: 
 
 def test_an_unknown_family_has_no_rule() -> None:
     assert frame_tokens("someone/new-vlm", (640, 360)) is None
-    assert frame_tokens("gpt-5.6", (640, 360)) is None
+    assert frame_tokens("gpt-5.7", (640, 360)) is None
+    assert frame_tokens("llava-onevision-qwen2-7b-ov", (640, 360)) is None
 
 
 @given(

@@ -1579,6 +1579,14 @@ A | </Response> A
 C | <Response>C</Response>
 - | The girl in the video says that the answer is A.
 B | The man says that he is tired, so the answer is B.
+- | A: Where is it?\nB: Over there.\nA: I see it.
+- | Write <answer>A</answer> if he smiles and <answer>B</answer> if he frowns.
+- | a) runs b) sleeps c) picks d) sits
+- | 1. C. A cat\n2. A. A dog
+- | A. A flat tire\n\nThis answer is incorrect because the tire is new.
+- | A. Red\nB. Blue\nC. Green\nD. Pink\nWhat is it?\nA. The color of
+- | You cannot use "D".
+A | A. Red\nB. Blue\nC. Green\nD. Pink\n\nA. The door is red
 """
 
 NONE_OF_THEM = r"""
@@ -1617,6 +1625,12 @@ C | This points to sadness (C), rather than anger (B) or joy (A).
 B | That's why (B) is the best explanation.
 B | 起初我以为是A，但仔细看后发现是B。
 - | 选A的话，男子必须在家；但他不在家。
+B | Between A and B, B agrees with the last scene.
+C | Sun and sand = **C**
+B | Statement B says exactly this.
+D | This makes D the only convincing answer.
+B | So the answer is B, i.e., the second one.
+D | Among A, B and C, D is missing, but option D lists exactly these scenes.
 """
 
 TABLES = {

@@ -1,13 +1,13 @@
 """Prompt tokens of frames by the published rules of model families (`frame_tokens.yaml`)."""
 
-from collections.abc import Iterable, Sequence
-from math import ceil, inf, sqrt
+from collections.abc import Mapping, Sequence
+from math import ceil, floor, inf, log, sqrt
 from pathlib import Path
 from typing import Annotated
 
 from pydantic import AfterValidator
 
-from videomme_pipeline.configuration import nearest, read_spec
+from videomme_pipeline.configuration import nearest, parse_spec, read_yaml
 from videomme_pipeline.fingerprint import Spec
 from videomme_pipeline.frames.picture import Patches
 from videomme_pipeline.models.endpoint.endpoints import FramesAs
@@ -15,7 +15,6 @@ from videomme_pipeline.models.endpoint.endpoints import FramesAs
 MAX_CHARACTERS_PER_TOKEN = 6
 """English text has 4 to 5 characters per token. The context check must reject no request that fits,
 so text counts few tokens."""
-_PATCH_LIMIT = 1536
 TIME_TOKENS = 8
 """Tokens of the shortest time of a pair of frames, with the marks for its start and end."""
 
@@ -90,38 +89,137 @@ class _Area(Spec):
         return min(ceil(width * height * scale**2 / self.pixels), self.max_tokens)
 
 
-class _Family(Spec):
-    """A family of models, in which all pictures follow one rule, and a video is merged in pairs."""
+class _Rows(Spec):
+    """Tiles of a picture that is resized to four along its long side, and one of the whole picture.
+    Each tile has two marks, each row of tiles has another, and the picture a last one."""
+
+    row_tile: int
+    tokens_per_tile: int
+
+    def tokens(self, width: int, height: int) -> int:
+        short = int(4 * self.row_tile * min(width, height) / max(width, height))
+        others = max(ceil((short + short % 2) / self.row_tile), 1)
+        rows = others if width >= height else 4
+        return (4 * others + 1) * (self.tokens_per_tile + 2) + rows + 1
+
+
+class _Slices(Spec):
+    """The whole picture, and its slices of about `slice_side` pixels in width and height if it is
+    larger. Each slice has two marks, and each row of slices but the first another. Without
+    `tokens_per_slice`, each square of 56 × 56 pixels is one token."""
+
+    slice_side: int
+    max_slices: int
+    tokens_per_slice: int | None = None
+
+    def tokens(self, width: int, height: int) -> int:
+        most = min(ceil(width * height / self.slice_side**2), self.max_slices)
+        if most == 1:
+            return self._tokens_of(width, height)
+        numbers = range(max(most - 1, 2), min(most + 1, self.max_slices) + 1)
+        grids = [(n // rows, rows) for n in numbers for rows in range(1, n + 1) if n % rows == 0]
+        shape = log(width / height)
+        columns, rows = min(grids, key=lambda grid: (abs(shape - log(grid[0] / grid[1])), -grid[1]))
+        sides = (max(round(width / columns), 1), max(round(height / rows), 1))
+        slices = columns * rows * (self._tokens_of(*sides) + 2) + rows - 1
+        return self._tokens_of(width, height) + slices
+
+    def _tokens_of(self, width: int, height: int) -> int:
+        if self.tokens_per_slice is not None:
+            return self.tokens_per_slice
+        fitted_height = int(self.slice_side / sqrt(width / height))
+        fitted_width = int(fitted_height * width / height)
+        return max(round(fitted_width / 56), 1) * max(round(fitted_height / 56), 1)
+
+
+class _Patches32(Spec):
+    """`multiplier` tokens per patch of 32 × 32 pixels of a picture that is reduced to `max_side`
+    and to `max_patches`."""
+
+    multiplier: float
+    max_side: int
+    max_patches: float = inf
+
+    def tokens(self, width: int, height: int) -> int:
+        scale = min(1.0, self.max_side / max(width, height))
+        width, height = round(width * scale), round(height * scale)
+        if ceil(width / 32) * ceil(height / 32) > self.max_patches:
+            scale = sqrt(32**2 * self.max_patches / (width * height))
+            columns, rows = width * scale / 32, height * scale / 32
+            scale *= min(floor(columns) / columns, floor(rows) / rows)
+            width, height = int(width * scale), int(height * scale)
+        return ceil(ceil(width / 32) * ceil(height / 32) * self.multiplier)
+
+
+class _Squares512(Spec):
+    """`base` tokens, and `square` for each 512 × 512 pixels of a picture that is reduced to 2,048
+    × 2,048 pixels and to a short side of 768."""
+
+    base: int
+    square: int
+
+    def tokens(self, width: int, height: int) -> int:
+        scale = min(1.0, 2048 / max(width, height), 768 / min(width, height))
+        return self.base + self.square * ceil(width * scale / 512) * ceil(height * scale / 512)
+
+
+class _Crops(Spec):
+    """Square crops with a side of two thirds of the picture's short side, within 256 to 768 pixels.
+    A picture of at most `one_crop` pixels in width and height is one crop."""
+
+    one_crop: int
+    tokens_per_crop: int
+
+    def tokens(self, width: int, height: int) -> int:
+        if max(width, height) <= self.one_crop:
+            return self.tokens_per_crop
+        side = min(max(min(width, height) / 1.5, 256), 768)
+        return self.tokens_per_crop * ceil(width / side) * ceil(height / side)
+
+
+_OpenRule = _Sizes | _Tiles | _Fitted | _Padded | _Rows | _Slices
+_HostedRule = _Area | _Patches32 | _Squares512 | _Crops
+
+
+class Family(Spec):
+    """A family of models, in which all pictures follow one rule."""
 
     names: tuple[str, ...]
-    """Starts of the names of its models."""
+    """Starts of the names of its models. A start that a "." follows names another version."""
     model_types: tuple[str, ...] = ()
     """Values of `model_type` in `config.json`."""
     marks: int = 2
     """Tokens for the start and the end of a picture or a video."""
     is_exact: bool = True
-    """False for a provider's approximation."""
-    picture: _Sizes | _Tiles | _Fitted | _Padded | _Area
-    video: _Sizes | None = None
-    """With limits of a whole video (`per_video`), each pair has its time as text."""
+    """False for a provider, which can bill by other numbers than the published."""
+    picture: _OpenRule | _HostedRule | None = None
+    details: Mapping[str, _Tiles | _Patches32] = {}
+    """Rules of pictures with another `image_detail` than `auto`."""
+    video: _Sizes | _Tiles | None = None
+    """`_Sizes` are those of frames that are merged in pairs. With limits of a whole video
+    (`per_video`), each pair has its time as text."""
+
+    @property
+    def video_strategy(self) -> str | None:
+        """The sampling by which the models' own processor takes frames, or None if unknown."""
+        if not isinstance(self.video, _Sizes):
+            return None
+        return "qwen3_vl" if self.video.per_video else "qwen2_vl"
 
 
-class _Rules(Spec):
-    openai_patch_tokens: dict[str, float]
-    openai_tile_tokens: dict[str, tuple[int, int]]
-    families: tuple[_Family, ...]
-
-
-_RULES = read_spec(Path(__file__).with_name("frame_tokens.yaml"), _Rules)
-_OPENAI = (*_RULES.openai_patch_tokens, *_RULES.openai_tile_tokens)
-_FAMILIES = {name: f for f in _RULES.families for name in (*f.model_types, *f.names)}
+_FAMILIES = {
+    name: family
+    for rule in read_yaml(Path(__file__).with_name("frame_tokens.yaml"))["families"]
+    for family in [parse_spec(rule, Family, f"token rule {rule['names']}")]
+    for name in (*family.model_types, *family.names)
+}
 
 
 def _known(family: str) -> str:
-    families = (*_FAMILIES, *_OPENAI, "gemini")
-    if family not in families:
-        raise ValueError(f"{family!r} is no family with a token rule, {nearest(family, families)}")
-    return family
+    if family in _FAMILIES:
+        return family
+    hint = nearest(family, tuple(_FAMILIES))
+    raise ValueError(f"{family!r} is no family with a token rule, {hint}")
 
 
 FamilyName = Annotated[str, AfterValidator(_known)]
@@ -142,18 +240,15 @@ def frame_tokens(  # noqa: PLR0913 - everything that a rule uses
     `model` is the name of the model or of its family. `limits` are those that a request sets for a
     video. Each of `frame_times` has `TIME_TOKENS`. None if the family has no published rule.
     """
-    name = _base_name(model)
-    width, height = size
-    if name.startswith("gemini"):
-        return frames * _gemini_image_tokens(name, width, height)
-    if _prefix_of(name, _OPENAI):
-        tokens = _openai_image_tokens(name, width, height, image_detail)
-        return None if tokens is None else frames * tokens
-    family = _family_of(model)
+    family = family_of(model)
     if family is None:
         return None
+    width, height = size
     if frames_as is FramesAs.IMAGES:
-        return frames * (family.picture.tokens(width, height) + family.marks)
+        picture = family.details.get(image_detail or "auto", family.picture)
+        return None if picture is None else frames * (picture.tokens(width, height) + family.marks)
+    if isinstance(family.video, _Tiles):
+        return frames * family.video.tokens(width, height) + family.marks
     sizes = family.video
     if sizes is None:
         return None
@@ -164,15 +259,10 @@ def frame_tokens(  # noqa: PLR0913 - everything that a rule uses
     return ceil(frames / 2) * tokens + family.marks
 
 
-def has_exact_rule(model: str) -> bool:
-    """True for open models. Hosted models can be billed by other numbers than the published."""
-    family = _family_of(model)
-    return family is not None and family.is_exact
-
-
 def frame_times(model: str, seconds: Sequence[float]) -> list[str]:
     """The texts, if any, that an engine adds to pairs of frames shown at `seconds`."""
-    if video_strategy(model) != "qwen3_vl":
+    family = family_of(model)
+    if family is None or family.video_strategy != "qwen3_vl":
         return []
     pairs = zip(seconds[::2], [*seconds[1::2], *seconds[-1:]], strict=False)
     times = [f"<{(first + second) / 2:.1f} seconds>" for first, second in pairs]
@@ -201,48 +291,9 @@ def context_problem(
     )
 
 
-def video_strategy(model: str) -> str | None:
-    """The sampling by which a model's own processor takes frames of a video, or None if unknown."""
-    family = _family_of(model)
-    if family is None or family.video is None:
-        return None
-    return "qwen3_vl" if family.video.per_video else "qwen2_vl"
-
-
-def _family_of(model: str) -> _Family | None:
-    return _FAMILIES.get(_prefix_of(_base_name(model), _FAMILIES))
-
-
-def _base_name(model: str) -> str:
-    return model.lower().rsplit("/", 1)[-1]
-
-
-def _openai_image_tokens(name: str, width: int, height: int, detail: str | None) -> int | None:
-    multiplier = _RULES.openai_patch_tokens.get(_prefix_of(name, _RULES.openai_patch_tokens))
-    if multiplier is not None:
-        patches = min(ceil(width / 32) * ceil(height / 32), _PATCH_LIMIT)
-        return ceil(patches * multiplier)
-    tiled = _prefix_of(name, _RULES.openai_tile_tokens)
-    if not tiled or name.startswith(f"{tiled}."):
-        return None
-    base, tile = _RULES.openai_tile_tokens[tiled]
-    if detail == "low":
-        return base
-    # Tiles of 512 × 512, after scaling to at most 2048 × 2048 and a short side of 768.
-    scale = min(1.0, 2048 / max(width, height), 768 / min(width, height))
-    return base + tile * ceil(width * scale / 512) * ceil(height * scale / 512)
-
-
-def _prefix_of(name: str, prefixes: Iterable[str]) -> str:
-    """The first of `prefixes` with which the name of a model starts, or ""."""
-    return next((prefix for prefix in prefixes if name.startswith(prefix)), "")
-
-
-def _gemini_image_tokens(name: str, width: int, height: int) -> int:
-    if name.startswith("gemini-3"):
-        return 1120
-    if width <= 384 and height <= 384:
-        return 258
-    unit = max(min(width, height) / 1.5, 1)
-    unit = min(max(unit, 256), 768)
-    return 258 * ceil(width / unit) * ceil(height / unit)
+def family_of(model: str) -> Family | None:
+    """The family of a model by its name, or None if it has no published rule."""
+    name = model.lower().rsplit("/", 1)[-1]
+    starts = (start for start in _FAMILIES if name.startswith(start))
+    start = next((start for start in starts if not name.startswith(f"{start}.")), "")
+    return _FAMILIES.get(start)

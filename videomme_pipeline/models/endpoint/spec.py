@@ -16,9 +16,9 @@ from videomme_pipeline.frames.picture import PictureSpec
 from videomme_pipeline.models.endpoint.endpoints import PROFILES, EndpointProfile, FramesAs, Profile
 from videomme_pipeline.models.endpoint.frame_tokens import (
     FamilyName,
+    family_of,
     frame_times,
     frame_tokens,
-    has_exact_rule,
 )
 from videomme_pipeline.models.endpoint.managed import Serve, ServeSpec
 from videomme_pipeline.models.endpoint.served import ServedModel, list_models, reported_identity
@@ -295,7 +295,8 @@ class EndpointSpec(ModelSpec):
     @property
     def counts_texts(self) -> bool:
         """True if texts are counted. With an approximate rule, that would show no frames."""
-        if self.tokens_per_frame is None and not has_exact_rule(self.token_family):
+        family = family_of(self.token_family)
+        if self.tokens_per_frame is None and not (family and family.is_exact):
             return False
         if self.count_texts is not None:
             return self.count_texts
@@ -315,8 +316,7 @@ class EndpointSpec(ModelSpec):
         """The family or name of the model by which prompt tokens are counted."""
         of_weights = () if self.serve is None else self.serve.families
         names = filter(None, (self.family, *of_weights))
-        with_rule = (name for name in names if frame_tokens(name, (32, 32)) is not None)
-        return next(with_rule, self.served_name)
+        return next(filter(family_of, names), self.served_name)
 
     def frame_tokens(
         self, size: tuple[int, int], frames: int = 1, picture: PictureSpec | None = None

@@ -25,7 +25,7 @@ from videomme_pipeline.frames.sampling import (
     Sampling,
     UniformN,
 )
-from videomme_pipeline.models.endpoint.frame_tokens import video_strategy
+from videomme_pipeline.models.endpoint.frame_tokens import family_of
 from videomme_pipeline.models.endpoint.spec import EndpointSpec
 from videomme_pipeline.models.identity import release_of
 from videomme_pipeline.models.video_llm import FailureKind, Request, ResponseFailure
@@ -42,8 +42,9 @@ _MAX_FRAMES, _MAX_FPS = 768, 30
 
 def fields_of(spec: EndpointSpec, request: Request) -> Mapping[str, Any]:
     """The fields of a body with the video of `request`. Raise ModelError as `video_fields`."""
-    sampling = _video(spec, request).sampling
-    return video_fields(sampling, spec.known_version, video_strategy(spec.token_family))
+    sampling, family = _video(spec, request).sampling, family_of(spec.token_family)
+    strategy = None if family is None else family.video_strategy
+    return video_fields(sampling, spec.known_version, strategy)
 
 
 def video_fields(

@@ -41,13 +41,15 @@ def estimate_responses(
         return None
     selected = benchmark.snapshot.questions_of(evaluation)
     questions = sum(len(selected[video_id]) for video_id in video_ids)
-    return estimate_cost(
-        name,
-        model,
-        evaluation.generation,
-        _pending_videos(benchmark, _Pending(evaluation, model), video_ids),
-        questions=questions * evaluation.repeats,
-    )
+    with _journal(benchmark) as journal:
+        return estimate_cost(
+            name,
+            model,
+            evaluation.generation,
+            _pending_videos(benchmark, _Pending(evaluation, model, journal), video_ids),
+            questions=questions * evaluation.repeats,
+            answers=journal.newest_answers(name) if journal else (),
+        )
 
 
 def _pending_videos(
@@ -59,33 +61,34 @@ def _pending_videos(
     """
     evaluation, snapshot = pending.evaluation, benchmark.snapshot
     plan, repeats = plan_of(evaluation), evaluation.repeats
-    with _journal(benchmark) as journal:
-        for video_id in video_ids:
-            inputs, row = Inputs(benchmark, video_id, evaluation), snapshot.find_video(video_id)
-            try:
-                asked = _expected_requests(inputs)
-                model = benchmark.server_record.with_server(evaluation.model)
-            except VideoMMEError:  # its frames or subtitle lines are not built yet
-                texts = [q.question + "\n".join(q.options) for q in inputs.questions]
-                answered = snapshot.names("responses").by_partition
-                is_certain = (evaluation.name, video_id) not in answered
-                requests, count = len(texts) * repeats, _expected_frames(inputs)
-                yield pending.about(row, count, texts, requests, is_certain=is_certain)
-                continue
-            for video in asked:
-                texts = [(prompt.system or "") + prompt.text for _, prompt in video.questions]
-                requests = len(texts) * repeats
-                if journal is not None:
-                    planned = planned_requests(video, model.identity, plan)
-                    requests -= len(journal.settled(item.fingerprint for item in planned))
-                yield pending.about(row, len(video.frame_digests), texts, requests)
+    for video_id in video_ids:
+        inputs, row = Inputs(benchmark, video_id, evaluation), snapshot.find_video(video_id)
+        try:
+            asked = _expected_requests(inputs)
+            model = benchmark.server_record.with_server(evaluation.model)
+        except VideoMMEError:  # its frames or subtitle lines are not built yet
+            texts = [q.question + "\n".join(q.options) for q in inputs.questions]
+            answered = snapshot.names("responses").by_partition
+            is_certain = (evaluation.name, video_id) not in answered
+            requests, count = len(texts) * repeats, _expected_frames(inputs)
+            yield pending.about(row, count, texts, requests, is_certain=is_certain)
+            continue
+        for video in asked:
+            texts = [(prompt.system or "") + prompt.text for _, prompt in video.questions]
+            requests = len(texts) * repeats
+            if pending.journal is not None:
+                planned = planned_requests(video, model.identity, plan)
+                requests -= len(pending.journal.settled(item.fingerprint for item in planned))
+            yield pending.about(row, len(video.frame_digests), texts, requests)
 
 
 class _Pending:
     """The pending requests of `evaluation`, with the reason why `model` cannot answer them."""
 
-    def __init__(self, evaluation: Evaluation, model: EndpointSpec) -> None:
-        self.evaluation = evaluation
+    def __init__(
+        self, evaluation: Evaluation, model: EndpointSpec, journal: Journal | None
+    ) -> None:
+        self.evaluation, self.journal = evaluation, journal
         self._model, self._context_tokens = model, model.context_tokens()
 
     def about(
@@ -156,6 +159,7 @@ def estimate_judge(benchmark: BenchmarkState, name: str) -> CostEstimate | None:
     requests = dict(judge_requests(judge, unread))
     with _journal(benchmark) as journal:
         settled = journal.settled(requests) if journal else set()
+        answers = journal.newest_answers(f"{evaluation.name}@{RULE}") if journal else []
     certain = _texts(request for key, request in requests.items() if key not in settled)
     possible = _texts(request for _, request in judge_requests(judge, missing))
     return estimate_cost(
@@ -167,6 +171,7 @@ def estimate_judge(benchmark: BenchmarkState, name: str) -> CostEstimate | None:
             _pending(possible, len(possible), 0, is_certain=False),
         ],
         questions=sum(map(len, selected.values())) * evaluation.repeats,
+        answers=answers,
     )
 
 

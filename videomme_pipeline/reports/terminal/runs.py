@@ -138,6 +138,7 @@ def show_costs(console: Console, estimates: Sequence["CostEstimate"]) -> None:
             "most_frames": f"{estimate.most_frames:,}",
             "prompt_tokens": _known(estimate.prompt_tokens, ","),
             "dollars": _dollars(estimate),
+            "time": "unknown" if estimate.seconds is None else time_span(estimate.seconds),
         }
         for estimate in estimates
     ]

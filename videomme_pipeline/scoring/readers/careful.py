@@ -14,7 +14,7 @@ from itertools import pairwise
 
 from videomme_pipeline.benchmarks.question import Letter
 from videomme_pipeline.scoring.readers.answer_words import PATTERNS, WORD_LETTER
-from videomme_pipeline.scoring.readers.letters import find_letters, sentence_ends
+from videomme_pipeline.scoring.readers.letters import find_letters
 from videomme_pipeline.scoring.readers.option_texts import (
     labelled_texts,
     option_texts,
@@ -187,8 +187,7 @@ def _read_answer_tag(
         return replace(reading, rule="answer_tag") if reading.letter else reading
     if not any(map(str.isdigit, text[start:end])):
         return None
-    reading = _read_text(" " * end + set_markup_aside(text[end:]), letters, labelled)
-    return NO_LETTER if reading.rule in _WEAK_RULES else reading
+    return _read_text(" " * end + set_markup_aside(text[end:]), letters, labelled)
 
 
 def _tag_end(text: str, tag: re.Match[str]) -> int:
@@ -281,22 +280,19 @@ def _without_lists(
     The first label of a list of all options is no answer, even after "The answer is".
     """
     items = _list_items(text)
-    followed = {start for start, other in pairwise(items) if text.count("\n", start, other) == 1}
+    weak = dict.fromkeys(items, Role.ALONE)
+    weak |= {
+        start: Role.STATED for start, end in pairwise(items) if text.count("\n", start, end) == 1
+    }
+    if [text[start].upper() for start in items][: len(letters)] == [*letters]:
+        weak |= dict.fromkeys(items, Role.CHOSEN) | {min(items): Role.DECLARED}
     kept = [
         candidate
         for candidate in candidates
-        if candidate.start not in items
-        or candidate.role > (Role.STATED if candidate.start in followed else Role.ALONE)
+        if candidate.role > weak.get(candidate.start, Role.MENTION)
+        or (candidate.role is Role.CHOSEN and not any(map(str.isalnum, text[candidate.end :])))
     ]
     right = [start for start, is_marked_right in items.items() if is_marked_right]
-    if [text[start].upper() for start in items] == [*letters]:
-        kept = [
-            candidate
-            for candidate in kept
-            if candidate.start not in items
-            or (candidate.role is Role.DECLARED and candidate.start != min(items))
-            or not any(map(str.isalnum, text[candidate.end :]))
-        ]
     if len(right) == 1:
         start = right[0]
         # The word that marks the item is also before the next label: "B. 猫 正确 C. 鸟".
@@ -325,10 +321,10 @@ def _is_last_line(text: str, candidates: Sequence[_Candidate]) -> bool:
 
 def _decide(text: str, candidates: Sequence[_Candidate], letters: Sequence[Letter]) -> Reading:
     first, last = candidates[0], candidates[-1]
-    loop = _loop_start(text) if len(candidates) >= _MIN_COPIES else len(text)
-    repeated = _strongest_peers([later for later in candidates if later.start >= loop])
-    if len({peer.letter for peer in repeated}) > 1:
-        return Reading(None, "several_letters", (repeated[0].start, last.end))
+    peers = _strongest_peers(candidates)
+    changes = sum(peer.letter != following.letter for peer, following in pairwise(peers))
+    if changes > _MAX_CHANGES:
+        return Reading(None, "several_letters", (peers[0].start, last.end))
     if PATTERNS["chooses_none"].search(text, last.end):
         return NO_LETTER
     declared = [candidate.start for candidate in candidates if candidate.role is Role.DECLARED]
@@ -342,6 +338,10 @@ def _decide(text: str, candidates: Sequence[_Candidate], letters: Sequence[Lette
         if cue.start() >= last.end and (cue["withdrawn"] or cue["withdrawn_unspaced"]):
             return Reading(None, "withdrawn", cue.span())
     return _strongest(candidates, letters, text)
+
+
+_MAX_CHANGES = 2
+"""How often an answer may change. A response that repeats itself changes it more often."""
 
 
 def _stated_after(candidates: Sequence[_Candidate], position: int) -> list[_Candidate]:
@@ -367,12 +367,10 @@ def _strongest(
         single = [candidate for candidate in later if not candidate.several]
         if single:
             return _strongest(single, letters)
-    start = max(0, chosen.start - _MAX_ITEM_CHARACTERS)
-    is_compared = top is Role.NAMED and _COMPARED.search(text, start, chosen.start)
     cases = {candidate.letter for candidate in candidates if candidate.is_of_case}
-    if chosen.several or is_compared or (chosen.is_of_case and len(cases) > 1):
+    if chosen.several or (chosen.is_of_case and len(cases) > 1):
         return Reading(None, "several_letters", (chosen.start, chosen.end))
-    is_cut_off = text.rstrip()[-1:].isalnum() and len(sentence_ends(text)) >= _MIN_FINISHED
+    is_cut_off = text.rstrip()[-1:].isalnum()
     different = len({peer.letter for peer in peers if not peer.several})
     is_unsure = top < Role.CHOSEN or chosen.is_also or (top < Role.DECLARED and is_cut_off)
     if different > (1 if is_unsure else 2):
@@ -380,32 +378,9 @@ def _strongest(
     return _offered(chosen.letter, (chosen.start, chosen.end), top.name.lower(), letters)
 
 
-_COMPARED = re.compile(r"\([A-N]\)[^.,;:!?\n]*\($")
-"""The text before the last letter of "image 2 (B) is like image 1 (A)"."""
-
-
 def _strongest_peers(candidates: Sequence[_Candidate]) -> Sequence[_Candidate]:
     top = max((candidate.role for candidate in candidates), default=Role.MENTION)
     return [candidate for candidate in candidates if candidate.role is top]
-
-
-# --- Responses that repeat themselves until they are cut off
-
-_COUNTED = re.compile(rf"(?<![{WORD_LETTER}])(?:[A-Za-z]|\d+)(?![{WORD_LETTER}])")
-_MIN_COPIES = 4
-_MIN_FINISHED = 3
-
-
-def _loop_start(text: str) -> int:
-    """The start of the sentences that repeat until the end of `text`, apart from their letters."""
-    copies: dict[str, list[int]] = {}
-    last = ""
-    for start, end in pairwise([0, *sentence_ends(text)]):
-        if text[start:end].strip(" *.\n"):
-            last = _COUNTED.sub("0", text[start:end]).strip()
-            copies.setdefault(last, []).append(start)
-    starts = copies.get(last, [])
-    return starts[0] if len(starts) >= _MIN_COPIES else len(text)
 
 
 # --- Lists of the options, whose labels are not answers
@@ -417,10 +392,8 @@ _LABEL = re.compile(
     r"|(?:(?<=\n.)|(?<=- .))(?=[ \t][^\w\s]))"
 )
 _LAST_PARAGRAPH = re.compile(r"\n\s*\n[^\w\n]*\Z")
-_ITEM_NUMBER = re.compile(r"(?:^|\n)[^\w\n]*(\d+)[.)][^\w\n]*$")
+_ITEM_NUMBER = re.compile(r"(?:^|\n)[^\w\n]*\d+[.)][^\w\n]*$")
 _UNFINISHED = re.compile(r"[^\n]*[.:][^\w\n]+\w[^.!?\n]*\Z(?<![.!?*\"')])")
-_OPENS_LIST = re.compile(r"\?[ ]A")
-_UNFINISHED_ITEM = re.compile(r"[^\n]\nA\W\W?[ ]*\w[^.!?\n]*(?<![.!?*\"')])")
 _YES_OR_NO = re.compile(r"\W*(?:yes|no|true|false)\W*", re.IGNORECASE)
 _MAX_ITEM_CHARACTERS = 160
 _MAX_NUMBER_CHARACTERS = 12
@@ -433,18 +406,17 @@ def _list_items(text: str) -> dict[int, bool]:
     them. "A. No, B." is a correction, not a list. "1. A. … The man" is a list that was cut off.
     """
     labels = list(_LABEL.finditer(text))
-    if labels and not any(map(str.isalnum, text[labels[-1].end() :])):
+    if labels and "\n\n" not in text[labels[-1].end() :].rstrip():
         start = max(0, labels[-1].start() - _MAX_NUMBER_CHARACTERS)
         if _LAST_PARAGRAPH.search(text, start, labels[-1].start()):
             labels.pop()
     listed = _in_sequence(text, labels)
-    numbered = [i for i, label in enumerate(labels) if _item_number(text, label)]
-    listed.update(numbered[1:] and numbered)
-    if listed:  # "Who wins? A. … B. …"
-        listed.update(
-            i for i, label in enumerate(labels) if _OPENS_LIST.match(text, label.start() - 2)
-        )
-    if labels and _is_cut_off(text, labels[-1], follows_list=bool(listed)):
+    numbered = [index for index, label in enumerate(labels) if _is_numbered(text, label)]
+    if numbered[1:] or (numbered and _UNFINISHED.match(text, labels[-1].end())):
+        listed.update(numbered)
+    if listed and [label[1].upper() for label in labels].count("A") > 2:
+        listed.update(range(len(labels)))  # lists that repeat until the response ends
+    if listed and labels[-1][1].upper() == "A" and _UNFINISHED.match(text, labels[-1].start()):
         listed.add(len(labels) - 1)
     ends = [*(label.start() for label in labels[1:]), len(text)]
     contents = {
@@ -467,18 +439,9 @@ def _in_sequence(text: str, labels: Sequence[re.Match[str]]) -> set[int]:
     return listed
 
 
-def _is_cut_off(text: str, label: re.Match[str], *, follows_list: bool) -> bool:
-    if label[1].upper() != "A":
-        return False
-    if follows_list:
-        return _UNFINISHED_ITEM.fullmatch(text, max(0, label.start() - 2)) is not None
-    return _item_number(text, label) == "1" and _UNFINISHED.match(text, label.end()) is not None
-
-
-def _item_number(text: str, label: re.Match[str]) -> str | None:
+def _is_numbered(text: str, label: re.Match[str]) -> bool:
     start = max(0, label.start() - _MAX_NUMBER_CHARACTERS)
-    number = _ITEM_NUMBER.search(text, start, label.start())
-    return number and number[1]
+    return _ITEM_NUMBER.search(text, start, label.start()) is not None
 
 
 def _continues(text: str, label: re.Match[str], following: re.Match[str]) -> bool:

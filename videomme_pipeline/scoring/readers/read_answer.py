@@ -43,7 +43,7 @@ class RegisteredReader:
 
 
 READERS: Mapping[ReaderName, RegisteredReader] = {
-    ReaderName.CAREFUL: RegisteredReader(read_careful, version="24"),
+    ReaderName.CAREFUL: RegisteredReader(read_careful, version="25"),
     ReaderName.OFFICIAL_V1: RegisteredReader(OFFICIAL_V1, version="1"),
     ReaderName.OFFICIAL_V1_FIRST_RELEASE: RegisteredReader(OFFICIAL_V1_FIRST_RELEASE, version="1"),
     ReaderName.OFFICIAL_V2: RegisteredReader(OFFICIAL_V2, version="1"),

@@ -89,7 +89,8 @@ def _may_have(role: Role, written: WrittenLetter) -> bool:
     if role is Role.NAMED:
         is_step = not (written.first or written.last or written.has_text)
         is_mark = written.is_lower and not any(map(_means_option, written.words))
-        return not is_step and not is_mark and SETS["listing"].isdisjoint(written.words)
+        is_compared = PATTERNS["compared"].search(written.clause) is not None
+        return not (is_step or is_mark or is_compared) and SETS["listing"].isdisjoint(written.words)
     if not written.is_lower:
         return True
     # Lower-case letters are more often words and list marks than answers.

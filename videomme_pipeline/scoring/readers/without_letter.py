@@ -25,6 +25,8 @@ from videomme_pipeline.scoring.readers.response_text import (
 _MAX_READ_CHARACTERS = 3_000
 _PARAGRAPH = re.compile(r"\S(?:[^\n]|\n(?!\s*\n))*")
 _SENTENCE = re.compile(rf"(?:[^.!?\n]++|\.(?=[{WORD_LETTER}]))+(?:[.!?][*\"')]*|\n)?")
+_AFTER_COLON = re.compile(r"\w\w:[ ]([^:\n]+)\Z")
+_BOLD = re.compile(r"\*\*([^*\n]+)\*\*")
 _YES_OR_NO = re.compile(r"\W*(?:yes|no)(?=[ ]*[,.;!\n])", re.IGNORECASE)
 
 
@@ -44,7 +46,8 @@ class _Occurrence(NamedTuple):
 
 
 def read_repeated_option(answer: str, texts: OptionTexts) -> Reading | None:
-    """The option that is all of the first or last paragraph, or all that follows "the answer is".
+    """The option that is all of an outer paragraph, of the first sentence (unless the second one
+    goes on with "then"), of the only bold text, or of the text after the last colon.
 
     Paragraphs that repeat several options are a list.
     """
@@ -53,17 +56,15 @@ def read_repeated_option(answer: str, texts: OptionTexts) -> Reading | None:
         return None
     paragraphs = [match.span() for match in _PARAGRAPH.finditer(statement)]
     repeated = [_repeated(statement, texts, paragraph) for paragraph in paragraphs]
-    outer = repeated[0] or repeated[-1] or _opening(statement, texts)
-    several = len({occurrence.letter for occurrence in repeated if occurrence}) > 1
-    return None if several or outer is None else outer.reading
-
-
-def _opening(statement: str, texts: OptionTexts) -> _Occurrence | None:
-    """The option that is all of the first sentence, unless the next one tells what follows."""
-    sentences = _sentences(statement)
-    if len(sentences) < 2 or PATTERNS["hedges"].match(statement[slice(*sentences[1])].strip()):
+    if len({occurrence.letter for occurrence in repeated if occurrence}) > 1:
         return None
-    return _repeated(statement, texts, sentences[0])
+    opening, *others = _sentences(statement) or [(0, 0)]
+    goes_on = others and PATTERNS["hedges"].match(statement[slice(*others[0])].strip())
+    bold = [match.span(1) for match in _BOLD.finditer(statement)]
+    spans = [*([] if goes_on else [opening]), *(bold if len(bold) == 1 else [])]
+    spans += [match.span(1) for match in _AFTER_COLON.finditer(statement)]
+    outer = (*repeated[:1], *repeated[-1:], *(_repeated(statement, texts, part) for part in spans))
+    return next((option.reading for option in outer if option), None)
 
 
 def _repeated(statement: str, texts: OptionTexts, span: Span) -> _Occurrence | None:
@@ -171,9 +172,8 @@ def _read_statement(answer: str, texts: OptionTexts, span: Span) -> Reading | No
     alike = _written(
         list(words_from(answer, start, end)), {key: text.core for key, text in texts.items()}, _stem
     )
-    is_longer = "," in answer[occurrences[0].start : occurrences[0].end] and _GOES_ON.match(
-        answer, occurrences[0].end
-    )
+    first = occurrences[0]
+    is_longer = _GOES_ON.match(answer, first.end)
     if is_longer or not all(any(other.is_within(own) for own in occurrences) for other in alike):
         return None  # "homes, workplaces and schools"
     # Words of the option itself deny nothing: "He has no money."
@@ -182,8 +182,8 @@ def _read_statement(answer: str, texts: OptionTexts, span: Span) -> Reading | No
     words = words[start : spans[-1][1]] + _REASON.split(words[spans[-1][1] :], maxsplit=1)[0]
     statement = answer[start:end].rstrip(" \n*\"')")
     is_question = statement.endswith("?") or PATTERNS["question"].match(statement)
-    is_cut_off = statement[-1:].isalnum() and spans[-1][1] < start + len(statement)
-    first = occurrences[0]
+    rest = answer[spans[-1][1] : start + len(statement)]
+    is_cut_off = statement[-1:].isalnum() and len(rest.split()) > 1
     is_condition = PATTERNS["condition"].search(answer[start : first.start])
     denials = (PATTERNS[denial].search(words) for denial in ("refuses", "wrong"))
     if is_question or is_cut_off or is_condition or any(denials):
@@ -193,8 +193,6 @@ def _read_statement(answer: str, texts: OptionTexts, span: Span) -> Reading | No
 
 def _states_other_value(answer: str, option: _Occurrence, end: int) -> bool:
     """True for an option with numbers before another value: "AB is 10 cm, and BC is 15 cm"."""
-    if not any(map(str.isdigit, answer[option.start : option.end])):
-        return False
     return any(
         word.text[-1].isdigit() and PATTERNS["before_value"].search(answer[option.end : word.start])
         for word in words_from(answer, option.end, end)
@@ -211,14 +209,16 @@ def _read_explanation(answer: str, texts: OptionTexts) -> Reading | None:
     sentences = _sentences(answer)
     while sentences and PATTERNS["offers_help"].match(answer, *sentences[-1]):
         sentences.pop()
-    if len(sentences) < 2:
+    if not sentences:
         return None
     last = sentences[-1]
+    if so := _SO.search(answer, *last):
+        last = (so.end(), last[1])
     if PATTERNS["concludes"].match(answer, *last):
         values = _values(answer, texts, last, concludes=True)
         if values or _occurrences(answer, texts, *last):
             return values[0].reading if values else _read_statement(answer, texts, last)
-    if PATTERNS["explains"].match(answer, *sentences[1]):
+    if len(sentences) < 2 or PATTERNS["explains"].match(answer, *sentences[1]):
         return _read_statement(answer, texts, sentences[0])
     if preferred := _preferred(answer, texts, sentences):
         return preferred[0].reading if len({option.letter for option in preferred}) == 1 else None
@@ -283,8 +283,9 @@ def _begins_with_clause(answer: str, texts: OptionTexts, option: _Occurrence, st
 # --- Texts and values of options in a statement
 
 _OF_LETTER = re.compile(r"(?<=\b[A-N]),\s(?:which|that)\b[^,.;\n]*,")
+_SO = re.compile(r", (?=(?:so|thus|hence|therefore) )")
 _REASON = re.compile(r"(?<=[ ,])(?:because|since|因为|因為)")
-_GOES_ON = re.compile(r",?[ ](?:and[ ])?\w+(?:,|[ ]and)[ ]")
+_GOES_ON = re.compile(r",[ ](?:\w+|\w[^.;:!?]*,)[ ]and[ ]")
 _DETERMINERS = ARTICLES | {"its", "his", "her", "their"}
 _ENDING = re.compile(r"(?<=\w\w)(?:ing|ed|e?s|e)$")
 _DOUBLED = re.compile(r"(\w)(?=\1$)")
@@ -375,7 +376,8 @@ def _is_stated(answer: str, occurrence: _Occurrence) -> bool:
         return False
     text = answer[occurrence.start : occurrence.end]
     is_last = re.match(r"\W*?(?:[.!?\n]|$)", answer[occurrence.end :])
-    return len(text) > 2 or (len(text) > 1 and text.isalpha() and is_last is not None)
+    is_word = is_last is not None or not text.isascii()
+    return len(text) > 2 or (len(text) > 1 and text.isalpha() and is_word)
 
 
 def _stem(word: str) -> str:
