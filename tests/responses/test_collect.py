@@ -261,12 +261,13 @@ def test_a_fault_that_affects_every_question_stops_the_evaluation(
     assert len(str(raised.value).splitlines()) == 1
 
 
-def test_an_endpoint_that_is_down_stops_the_evaluation(tmp_path: Path) -> None:
-    limits = Limits(concurrency=4, max_attempts=1)
-    with ModelServer() as server:
-        model = model_at(server)
-    with pytest.raises(ModelError, match="20 questions in a row"):
-        ask(tmp_path / "journal", videos(50), model, RequestPlan(evaluation="test", limits=limits))
+def test_an_endpoint_that_only_fails_stops_the_evaluation(tmp_path: Path) -> None:
+    plan = RequestPlan(evaluation="test", limits=Limits(concurrency=4, max_attempts=1))
+    with (
+        ModelServer(faults=always(Fault.UNAVAILABLE)) as server,
+        pytest.raises(ModelError, match="20 questions in a row"),
+    ):
+        ask(tmp_path / "journal", videos(50), model_at(server), plan)
 
 
 @pytest.mark.parametrize(

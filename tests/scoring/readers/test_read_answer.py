@@ -362,7 +362,7 @@ _UNITS = [
         "-",
     ),
     *("B. Gray ", "B Gray\n", "\nQ: A\n", "Gray ", "B. Gray\nWho is it?\nA."),
-    *("A. ", "A\n", "x.", "答", "Ａ ", "<think>", "<answer>", "\\boxed{", '"reason":"'),
+    *("A. ", "A\n", "x.", "答", "Ａ ", "<think>", "</think>", "<answer>", "\\boxed{", '"reason":"'),
 ]
 
 
