@@ -188,18 +188,18 @@ class DeclaredSource(Source):
         return MediaFiles(video=self._video_file(video), subtitle=self.subtitle(video))
 
     def _video_file(self, video: VideoReference) -> locate.VideoSource:
-        footage, roots, file_name = video.footage, self.roots(), str(video.footage.video_file)
-        paths = (root / name for root in roots for name in locate.spellings(file_name))
+        footage, roots, file = video.footage, self.roots(), str(video.footage.video_file)
+        paths = (root / name for root in roots for name in locate.spellings(file))
         if footage.frames_per_second is not None:
             for path in paths:
                 if not isinstance(path, UPath) and path.is_dir():
                     return locate.FrameFolder(path, footage.frames_per_second)
-        elif file := locate.first_file(paths, OPTIONAL_SUFFIXES):
-            return file
+        elif media := locate.first_file(paths, OPTIONAL_SUFFIXES):
+            return media
         advice = "the next run fetches it" if self.is_fetched else "copy it there"
         raise VideoMissingError(
             video.video_id,
-            f"no {file_name} under {', '.join(map(str, roots))}; {advice}, or exclude "
+            f"no {file} under {', '.join(map(str, roots))}; {advice}, or exclude "
             "the video with `videos` or `limit` in benchmarks.yaml",
         )
 

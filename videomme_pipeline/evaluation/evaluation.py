@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 from videomme_pipeline.benchmarks.selection import Selection
 from videomme_pipeline.fingerprint import Spec, fingerprint
@@ -35,6 +35,7 @@ class Evaluation:
     generation: Generation
     repeats: int
     selection: Selection = field(default_factory=Selection)
+    conversation: Literal["group"] | None = None
 
     @cached_property
     def sampling_name(self) -> str:
@@ -48,6 +49,7 @@ class Evaluation:
             subtitles=self.alignment is not None,
             audio=self.model.hears_audio,
             chosen=self.selection.questions is not None,
+            conversation=self.conversation is not None,
         )
 
     @cached_property
@@ -84,6 +86,7 @@ class Evaluation:
             "reader": self.reader,
             "repeats": self.repeats,
             "judge": self.judge,
+            **({"conversation": self.conversation} if self.conversation else {}),
         }
 
 

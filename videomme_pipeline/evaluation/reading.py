@@ -6,7 +6,7 @@ The file's name is the evaluation's name and partition key.
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -59,6 +59,9 @@ class EvaluationFile(VideoSelection):
     questions: Annotated[tuple[Reference, ...], Field(min_length=1)] | Reference | None = None
     """Ids of the only questions to ask: a list, or a file beside the evaluation with one per line
     (`errors.txt`), a column `question_id` (`.csv`) or a list (`compare.json#lost`)."""
+    conversation: Literal["group"] | None = None
+    """`group` asks the questions of each group in order as one conversation, in which the model
+    sees the frames once and its own earlier answers. For benchmarks with groups."""
     repeats: int = Field(default=1, ge=1, le=100)
     """The number of times that each question is asked, for models that are not deterministic."""
 
@@ -102,6 +105,7 @@ def parse_evaluation(
                 subset=file.subset,
                 questions=_question_ids(file.questions, path.parent),
             ),
+            conversation=file.conversation,
         )
     except VideoMMEError as error:
         raise ConfigurationError(f"{path}: {error}") from error
@@ -128,6 +132,19 @@ def _problems(evaluation: Evaluation) -> Iterator[str]:
             f"`{evaluation.sampling_name}` names the frames of each question, but the server of "
             f"`{evaluation.model.name}` takes frames from the video itself; send frames (without "
             "`frames_as: video_file`)"
+        )
+    key, model = "`conversation: group`", evaluation.model
+    if evaluation.conversation and not find_benchmark(evaluation.benchmark).grouping:
+        yield f"{key} is for groups of questions, but {evaluation.benchmark} has none; remove it"
+    if evaluation.conversation and not model.takes_history:
+        yield (
+            f"{key} needs an endpoint or a program, but `{model.name}` gets one question without "
+            "its earlier answers; remove the key, or choose another model"
+        )
+    if evaluation.conversation and isinstance(evaluation.sampling, FromFile):
+        yield (
+            f"{key} sends the frames once, but `{evaluation.sampling_name}` names frames of each "
+            "question; choose another sampling"
         )
     subset = evaluation.selection.subset
     needed = dict.fromkeys(subset.stratify if subset else (), "subset")

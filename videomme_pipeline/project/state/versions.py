@@ -142,7 +142,9 @@ class Versions:
         values = self._known["prompts", evaluation.name]
         if None not in values:
             values[None] = fingerprint(
-                "prompts", code_version("prompts"), evaluation.name, evaluation.template.fingerprint
+                *("prompts", code_version("prompts"), evaluation.name),
+                evaluation.template.fingerprint,
+                *filter(None, [evaluation.conversation]),
             )
         if video_id not in values:
             values[video_id] = text_fingerprint(
