@@ -236,7 +236,7 @@ def test_a_conversation_is_another_protocol(
     assert [shown.count(title) for title in titles] == [1, 2]
     assert "changed setting" not in videomme("status", "--explain", "talk").out
     tracks = "of different tracks (without_subtitles, conversation_without_subtitles)"
-    assert tracks in videomme("race", "single", "talk").failed_with
+    assert tracks in videomme("race", "single", "talk").err
 
 
 def dry_run(name: str) -> Any:
