@@ -12,7 +12,7 @@ from typing import Any
 import dagster as dg
 from upath import UPath
 
-from videomme_pipeline.assets.dagster_internals.runs import Job
+from videomme_pipeline.assets.dagster_internals import Job
 from videomme_pipeline.assets.keys import group_name, key_in, partition_url
 from videomme_pipeline.assets.processes import EVALUATIONS_TAG, PARTITION_TAG, run_here
 from videomme_pipeline.assets.stages.metadata import column_schema, metadata_of, rounded

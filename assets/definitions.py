@@ -6,13 +6,8 @@ from typing import cast
 
 import dagster as dg
 
-from videomme_pipeline.assets.checkpoints import (
-    checkpoint_job,
-    checkpoint_sensor,
-    checkpoints_asset,
-    checkpoints_key,
-)
-from videomme_pipeline.assets.dagster_internals.events import output_without_event
+from videomme_pipeline.assets import checkpoints
+from videomme_pipeline.assets.dagster_internals import output_without_event
 from videomme_pipeline.assets.keys import asset_key, group_name, key_in, parents_of, partitions_of
 from videomme_pipeline.assets.processes import recording_process
 from videomme_pipeline.assets.race import race_job
@@ -64,12 +59,12 @@ def build_definitions(project: Project) -> dg.Definitions:
             )
         )
     if _has_training_runs(project):
-        results.append(checkpoints_key(project))
+        results.append(checkpoints.checkpoints_key(project))
         parts.append(
             dg.Definitions(
-                assets=[checkpoints_asset(project)],
-                jobs=[checkpoint_job(project)],
-                sensors=[checkpoint_sensor(project)],
+                assets=[checkpoints.checkpoints_asset(project)],
+                jobs=[checkpoints.checkpoint_job(project)],
+                sensors=[checkpoints.checkpoint_sensor(project)],
             )
         )
     stages = dg.Definitions(

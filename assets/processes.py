@@ -14,7 +14,7 @@ from uuid import uuid4
 
 import dagster as dg
 
-from videomme_pipeline.assets.dagster_internals.runs import execute, origin_of
+from videomme_pipeline.assets.dagster_internals import execute, origin_of
 from videomme_pipeline.processes.identity import ProcessIdentity
 from videomme_pipeline.project.project import Project
 

@@ -146,8 +146,9 @@ def _check_pair(pair: Sequence[Evaluation]) -> None:
         )
     if baseline.track != candidate.track and baseline.pairing != candidate.pairing:
         raise ConfigurationError(
-            f"{names} differ in their subtitles and in other settings, so their difference would "
-            "have several causes; race evaluations of one track"
+            f"{names} are of different tracks ({baseline.track}, {candidate.track}) and differ in "
+            "other settings too, so their difference would have several causes; race evaluations "
+            "of one track"
         )
 
 

@@ -6,13 +6,11 @@ another data version, or shows its last attempt as failed. The data version is t
 which contains the code version.
 """
 
-from collections.abc import Mapping, Sequence
-from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 import dagster as dg
 
-from videomme_pipeline.assets.dagster_internals.events import EventBatch
+from videomme_pipeline.assets.dagster_internals import EventBatch
 from videomme_pipeline.assets.keys import asset_key, key_in, partition_key, update_video_partitions
 from videomme_pipeline.assets.stages.checks import check_results
 from videomme_pipeline.assets.stages.metadata import metadata_of, table_metadata
@@ -33,20 +31,11 @@ INCOMPLETE = "-incomplete"
 """Ends the data version of a partition that lacks answers."""
 
 
-@dataclass(frozen=True, slots=True)
-class ShownVersions:
-    """The data versions of a stage that Dagster shows, and the partitions that it shows failed."""
-
-    versions: Mapping[Partition, str]
-    failed: AbstractSet[Partition]
-
-    @classmethod
-    def of(cls, instance: dg.DagsterInstance, stage: AnyStage) -> "ShownVersions":
-        return cls(_recorded_versions(instance, stage), failed_attempts(instance, stage))
-
-    def has(self, partition: Partition, fingerprint: str | None) -> bool:
-        """True if Dagster shows the stored version of a partition, and not as failed."""
-        return self.versions.get(partition) == fingerprint and partition not in self.failed
+def shown_versions(instance: dg.DagsterInstance, stage: AnyStage) -> dict[Partition, str]:
+    """The data versions that Dagster shows, without partitions that it shows as failed."""
+    failed = failed_attempts(instance, stage)
+    versions = _recorded_versions(instance, stage)
+    return {partition: versions[partition] for partition in versions if partition not in failed}
 
 
 def materialization(
@@ -144,14 +133,14 @@ def run_stage(
     project, instance = stage.project, context.instance
     stage.invalidate()
     project.on_log = dg.get_dagster_logger().info
-    shown = ShownVersions.of(instance, stage)
+    shown = shown_versions(instance, stage)
     newest = instance.event_log_storage.get_maximum_record_id()
     with EventBatch(context) as events:
         for event in refresh(stage, requested, builds=builds):
             if (
                 isinstance(event, Target)
                 and not reports_all
-                and shown.has(event.partition, event.fingerprint)
+                and shown.get(event.partition) == event.fingerprint
             ):
                 continue
             events.add(materialization(stage, event, newest))

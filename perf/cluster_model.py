@@ -125,9 +125,10 @@ def page(costs: UnitCosts) -> str:
             column = {name: f"{text} → {sharded[name]}" for name, text in column.items()}
         columns.append(column)
     heads = [f"{e:,} × {v:,}" for e, v in EVALUATIONS_AND_VIDEOS]
-    lines = [["evaluations × videos", *heads], ["---", *("---:" for _ in heads)]]
-    lines += [[name, *(column[name] for column in columns)] for name in columns[0]]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    cells = [["evaluations × videos", *heads]]
+    cells += [[name, *(column[name] for column in columns)] for name in columns[0]]
+    head, *rows = (f"| {' | '.join(line)} |" for line in cells)
+    return "\n".join([head, f"|---{'|---:' * len(heads)}|", *rows])
 
 
 def main() -> None:

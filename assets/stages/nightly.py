@@ -19,7 +19,7 @@ from zoneinfo import ZoneInfo
 
 import dagster as dg
 
-from videomme_pipeline.assets.dagster_internals.runs import Job
+from videomme_pipeline.assets.dagster_internals import Job
 from videomme_pipeline.assets.keys import group_name, key_in, partition_url
 from videomme_pipeline.assets.processes import EVALUATIONS_TAG
 from videomme_pipeline.assets.stages.metadata import column_schema, metadata_of, rounded

@@ -12,7 +12,7 @@ from typing import Any
 import dagster as dg
 from pydantic import Field
 
-from videomme_pipeline.assets.dagster_internals.checks import evaluation_of_newest
+from videomme_pipeline.assets.dagster_internals import evaluation_of_newest
 from videomme_pipeline.assets.processes import EVALUATIONS_TAG, run_here
 from videomme_pipeline.assets.runner import run_stage
 from videomme_pipeline.assets.stages.checks import unanswered

@@ -13,12 +13,9 @@ from urllib.parse import quote
 
 import dagster as dg
 
-from videomme_pipeline.assets.dagster_internals.checks import (
-    evaluation_of_newest,
-    newest_evaluation,
-)
+from videomme_pipeline.assets.dagster_internals import evaluation_of_newest, newest_evaluation
 from videomme_pipeline.assets.keys import asset_key, key_in, partition_key
-from videomme_pipeline.assets.runner import ShownVersions
+from videomme_pipeline.assets.runner import shown_versions
 from videomme_pipeline.assets.stages.checks import LISTED_PARTITIONS
 from videomme_pipeline.assets.stages.metadata import table_of
 from videomme_pipeline.assets.stages.nightly import RECENT, assess_age
@@ -135,12 +132,12 @@ class _Plans:
         """Fingerprint of the stored partitions that Dagster does not show; None without any."""
         names = []
         for states in self._states.values():
-            shown = ShownVersions.of(instance, states[0].stage)
+            shown = shown_versions(instance, states[0].stage)
             names += [
                 f"{state.name} {state.fingerprint}"
                 for state in states
                 if state.freshness is Freshness.FRESH
-                and not shown.has(state.partition, state.fingerprint)
+                and shown.get(state.partition) != state.fingerprint
             ]
         newest_event = instance.event_log_storage.get_maximum_record_id()
         return fingerprint(names, newest_event) if names else None

@@ -14,7 +14,7 @@ import dagster as dg
 import pytest
 
 from tests.support.paths import ROOT
-from videomme_pipeline.assets.dagster_internals.runs import execute
+from videomme_pipeline.assets.dagster_internals import execute
 from videomme_pipeline.assets.instance import open_instance
 from videomme_pipeline.assets.processes import (
     PROCESS_TAG,

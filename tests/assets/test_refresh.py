@@ -18,7 +18,7 @@ from videomme_pipeline.assets import runner
 from videomme_pipeline.assets.definitions import build_definitions
 from videomme_pipeline.assets.keys import asset_key, partition_key
 from videomme_pipeline.assets.run import refresh_project
-from videomme_pipeline.assets.runner import ShownVersions, failed_attempts
+from videomme_pipeline.assets.runner import failed_attempts, shown_versions
 from videomme_pipeline.assets.stages.checks import COMPLETE
 from videomme_pipeline.assets.triggers.jobs import REFRESH_JOB, REPORT_JOB
 from videomme_pipeline.project.project import Project
@@ -197,8 +197,8 @@ def test_a_switch_back_builds_nothing_and_dagster_shows_the_first_versions_again
     assert built(write_project(changed), instance)["videomme/prompts"] == len(first)
     back = write_project()
     assert built(back, instance) == RESULTS, "only the shared files show other scores"
-    shown = ShownVersions.of(instance, stage(back, "prompts"))
-    assert all(shown.has(partition, version) for partition, version in first.items())
+    shown = shown_versions(instance, stage(back, "prompts"))
+    assert all(shown[partition] == version for partition, version in first.items())
 
 
 def test_bad_videos_do_not_stop_others_and_their_questions_count_as_failed(
@@ -271,7 +271,8 @@ def test_a_range_of_partitions_can_be_materialized_in_one_run(
 def test_a_range_of_dependent_assets_has_a_version_per_partition(
     write_project: WriteProject, project: Project, instance: dg.DagsterInstance, copy: Copy
 ) -> None:
-    stage(project, "frames").target(VideoVariant("002", "uniform_n-4")).path.unlink()
+    frames = stage(project, "frames")
+    frames.path_of(frames.target(VideoVariant("002", "uniform_n-4"))).unlink()
     changed = dict(EVALUATIONS) | {"few": dict(EVALUATIONS["few"]) | {"prompt": "official_v1"}}
     edited = write_project(changed)
     job = build_definitions(edited).resolve_implicit_global_asset_job_def()
@@ -326,7 +327,8 @@ def test_prompts_use_only_lines_aligned_with_their_own_settings(
 
     assert materialize(subtitles, track).success
     for video in (first, missing):
-        stage(edited, "subtitles").target(VideoVariant(video, track)).path.unlink()
+        lines = stage(edited, "subtitles")
+        lines.path_of(lines.target(VideoVariant(video, track))).unlink()
     events = materializations(instance, materialize(prompts, name))
     assert [event.partition for event in events] == [f"{name}|{ready}"]
     failures = stage(edited, "prompts").failures.reasons()

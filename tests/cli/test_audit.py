@@ -9,6 +9,7 @@ import pytest
 
 from tests.support.cli import videomme
 from tests.support.paths import GOLDEN
+from videomme_pipeline.benchmarks.questions import read_ids
 
 RESULTS = GOLDEN / "results"
 
@@ -59,6 +60,14 @@ def test_logs_of_other_tools_state_letters_tokens_and_reasons() -> None:
         document = videomme("audit", str(file), *annotations, "--json").json
         unchecked = {row["check"] for row in document["findings"] if row["status"] == "unknown"}
         assert "guessed_letters" not in unchecked, file
+
+
+def test_the_wrong_questions_are_a_list_for_an_evaluation() -> None:
+    Path("a.json").write_text(json.dumps(rows("A", "B", "A", "What?", "")))
+    Path("audit.json").write_text(videomme("audit", "a.json", "--json").out)
+    listed = {name: read_ids(Path("audit.json"), name) for name in ("incorrect", "unreadable")}
+    assert listed == {"incorrect": ["002-1"], "unreadable": ["003-1"]}
+    assert read_ids(Path("audit.json"), "failed") == ["004-1"]
 
 
 def test_a_run_that_does_not_exist_is_explained() -> None:

@@ -202,8 +202,8 @@ def test_tasks_of_a_worker_that_ends_run_on_another_one(
         cluster.processes[0].send_signal(number)
         values = [result.result() for result in results]
     assert len(values) == 11
-    # Only the task that the worker had begun ran twice.
-    assert 12 <= len((tmp_path / "log").read_text().split()) <= 13
+    # Only the worker's task ran twice, and one before it whose result was not yet fetched.
+    assert 12 <= len((tmp_path / "log").read_text().split()) <= 14
 
 
 @slow

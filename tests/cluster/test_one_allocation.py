@@ -62,7 +62,6 @@ def test_a_requeued_job_asks_no_stored_answer_again(folder: Path) -> None:
             "PATH": f"{postgres}:{variables['PATH']}",
             "PYTHONPATH": os.pathsep.join([str(ROOT), sysconfig.get_path("purelib")]),
             "HOME": str(root),
-            "USER": USER,
             "VIDEOMME": str(program),
             "VIDEOMME_CONFIGURATION": str(root / "configuration"),
             "DAGSTER_HOME": str(root / "dagster"),
@@ -92,7 +91,7 @@ def test_a_requeued_job_asks_no_stored_answer_again(folder: Path) -> None:
             log = (root / "log.txt").read_text()
             print(log)  # noqa: T201 - shown if the test fails
         assert log.count("Planning…") == 2
-        scores = list((root / "data" / "videomme" / "scores").glob("*.parquet"))
+        scores = (root / "data" / "videomme" / "scores").rglob("*.parquet")
         assert sorted(pq.read_metadata(path).num_rows for path in scores) == [9, 9]
         assert REQUESTS <= server.request_count <= REQUESTS + CONCURRENCY
 
@@ -110,7 +109,7 @@ def test_a_job_waits_for_a_server_whose_machine_was_cut_off(folder: Path) -> Non
     def start(name: str) -> psutil.Popen:
         return psutil.Popen(
             ["bash", "job", name], cwd=root, user=USER, group=USER,
-            env={"PATH": path, "USER": USER, "VIDEOMME": str(program)},
+            env={"PATH": path, "VIDEOMME": str(program)},
         )  # fmt: skip
 
     def started() -> list[str]:

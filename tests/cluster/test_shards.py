@@ -37,7 +37,7 @@ def variables(root: Path) -> dict[str, str]:
 def assert_all_frames(root: Path, output: str) -> None:
     assert len(list((root / "data" / "frames").rglob("*.parquet"))) == FRAME_SETS, output
     for number in range(1, SHARDS + 1):
-        assert f"Shard {number}/{SHARDS} has " in output
+        assert f"Videos of shard {number}/{SHARDS}: " in output
 
 
 def test_the_pods_of_the_indexed_job_build_all_frames(root: Path) -> None:

@@ -31,7 +31,7 @@ from videomme_pipeline.demo.smoke.drawing import (
     word_lines,
     write_video,
 )
-from videomme_pipeline.demo.smoke.media import clips, is_drawn, make_video
+from videomme_pipeline.demo.smoke.media import clips, is_drawn, make_video, youtube_id
 from videomme_pipeline.demo.smoke.scripts import Scene, Script, scripts
 from videomme_pipeline.errors import AnnotationError
 from videomme_pipeline.evaluation.folder import read_configuration
@@ -269,7 +269,7 @@ def test_some_videos_have_no_subtitles() -> None:
 
 
 def test_some_file_names_begin_with_a_hyphen_like_youtube_ids() -> None:
-    names = [smoke.youtube_id(video_id) for video_id in smoke.video_ids()]
+    names = [youtube_id(video_id) for video_id in smoke.video_ids()]
     assert {len(name) for name in names} == {11}
     assert {name[0] for name in names} == {"-", "v"}
 

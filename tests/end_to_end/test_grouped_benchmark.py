@@ -13,18 +13,23 @@ from typing import Any
 
 import dagster as dg
 import pytest
+import yaml
 
 from tests.support.builders import write_video
+from tests.support.cli import use, videomme
+from tests.support.model_server import ModelServer
 from tests.support.registered import registered
 from tests.support.stored_files import stored_file
 from videomme_pipeline.assets.instance import HOME_VARIABLE
 from videomme_pipeline.assets.run import refresh_project
 from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.benchmarks.registry import find_benchmark
+from videomme_pipeline.errors import ScoringError
 from videomme_pipeline.formats.registry import FORMATS, write_results
 from videomme_pipeline.formats.results_format import ResultsFormat
 from videomme_pipeline.formats.score_file import ScoreOptions, score_file
 from videomme_pipeline.project.project import Project, open_project
+from videomme_pipeline.prompts.render import Prompt
 from videomme_pipeline.reports.page import build_page
 from videomme_pipeline.scoring.scored_question import ScoredQuestion
 from videomme_pipeline.scoring.statistics.breakdowns import group_breakdowns
@@ -166,6 +171,76 @@ def test_a_comparison_tests_groups_by_their_facets(project: Project) -> None:
         "topic",
         "difficulty",
     }
+
+
+@pytest.mark.slow
+def test_a_conversation_is_another_protocol(
+    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    configuration = project.configuration.folder
+    keys = {"benchmark": "trios", "model": "served", "sampling": "uniform_n-4"}
+    evaluations = {
+        "single": keys,
+        "talk": {**keys, "conversation": "group"},
+        "cut": {**keys, "conversation": "group", "questions": ["0-1", "1-1", "1-2", "1-3"]},
+    }
+    for name, entry in evaluations.items():
+        (configuration / "evaluations" / f"{name}.yaml").write_text(yaml.safe_dump(entry))
+    use(monkeypatch, configuration.parent)
+    monkeypatch.setenv(HOME_VARIABLE, str(configuration.parent / "home"))
+    with ModelServer(answer=lambda text: "AB"["is 2" in text]) as server:
+        models = f"served: {{base_url: '{server.base_url}', prices: {{input: 1, output: 1}}}}\n"
+        (configuration / "models.yaml").write_text(models)
+        assert videomme("run", "single").status == 0
+        assert server.request_count == 12
+        before = {row["evaluation"]: row for row in dry_run("talk")["requests"]}
+        assert videomme("run", "talk").status == 0
+        assert server.request_count == 12 + 8, "the first turns are requests of `single`"
+        assert dry_run("talk")["requests"] == []
+        cut = videomme("run", "cut")
+        assert "has 1 of the 3 questions on 0, which are one conversation" in cut.out + cut.err
+        assert server.request_count == 20, "the answers about 1 are stored"
+        bodies = [request.body for request in server.requests[12:]]
+    assert (before["talk"]["questions"], before["talk"]["requests"]) == (12, 8)
+    assert before["talk"]["prompt_tokens"] is None, "the model has no published rule"
+    assert {
+        len([part for part in message["content"] if part["type"] == "image_url"])
+        for body in bodies
+        for message in body["messages"][:1]
+    } == {4}
+    assert {type(message["content"]) for body in bodies for message in body["messages"][1:]} == {
+        str
+    }
+
+    prompts = read_rows(stored_file(project.store, "prompts", "trios", "talk", "2"), Prompt)
+    assert [prompt.question_id for prompt in prompts] == ["2-1", "2-2", "2-3"]
+    assert ["frames" in prompt.text for prompt in prompts] == [True, False, False]
+    talk, single = scores(project, "talk"), scores(project, "single")
+    assert {row.track for row in talk} == {"conversation_without_subtitles"}
+    assert [row.num_frames for row in talk] == [row.num_frames for row in single]
+    with pytest.raises(ScoringError, match="talk is conversation without subtitles: they are of"):
+        compare(single, talk)
+    with database.connect(project.reopened().store) as connection:
+        stated = database.query(
+            connection, "from citation_findings where check_name = 'conversation'"
+        )
+    assert {(row["evaluation"], row["status"]) for row in stated} == {
+        ("talk", "warning"),
+        ("cut", "warning"),
+    }
+    shown = " ".join(videomme("scores").out.split())
+    titles = [
+        "Chosen lists of questions (no scores of a benchmark); Groups of questions, each asked",
+        "Groups of questions, each asked as one conversation",
+    ]
+    assert [shown.count(title) for title in titles] == [1, 2]
+    assert "changed setting" not in videomme("status", "--explain", "talk").out
+    tracks = "of different tracks (without_subtitles, conversation_without_subtitles)"
+    assert tracks in videomme("race", "single", "talk").err
+
+
+def dry_run(name: str) -> Any:
+    return videomme("run", name, "--dry-run", "--json").json
 
 
 WRITTEN = [form for form in FORMATS.values() if form.rows is not None]

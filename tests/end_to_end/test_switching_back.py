@@ -22,7 +22,7 @@ from tests.support.model_server import Fault, ModelServer, always, no_faults
 from tests.support.projects import SERVED, Copy, write_project_in
 from tests.support.stored_files import stored_file
 from videomme_pipeline.assets.run import refresh_project
-from videomme_pipeline.assets.runner import ShownVersions
+from videomme_pipeline.assets.runner import shown_versions
 from videomme_pipeline.errors import ConfigurationError
 from videomme_pipeline.project.project import Project, open_project
 from videomme_pipeline.project.state.versions import CODE_VERSIONS
@@ -156,8 +156,8 @@ def test_changing_a_prompt_and_changing_it_back_builds_and_asks_nothing(
     assert {name: left[name] for name in files} == files, "no file was written again"
     assert {name.split("/")[1] for name in left.keys() - files.keys()} == {"shown"}
     for stage in chain(again, "videomme"):
-        shown = ShownVersions.of(instance, stage)
-        assert all(shown.has(p, stage.fingerprint(p)) for p in stage.partitions())
+        shown = shown_versions(instance, stage)
+        assert all(shown[p] == stage.fingerprint(p) for p in stage.partitions())
 
 
 @pytest.mark.slow

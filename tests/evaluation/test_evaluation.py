@@ -246,6 +246,7 @@ CHANGES: list[Mapping[str, Any]] = [
     {"generation": {"temperature": 0.5, "max_tokens": 17}},
     {"generation": {"temperature": 0.5, "seed": 3}},
     {"repeats": 2},
+    {"benchmark": "smoke_v2", "conversation": "group"},
 ]
 
 
@@ -298,6 +299,7 @@ def test_no_two_evaluations_of_this_repository_are_the_same() -> None:
         ("page.csv", '\ufeffQuestion,Answer\n002-1,A\n003-2,"B, C"\n'),
         ("ids.json", '["002-1", "003-2"]'),
         ("compare.json#lost", '{"won": ["001-1"], "lost": ["002-1", "003-2"]}'),
+        ("audit.json#incorrect", '{"findings": [], "incorrect": ["002-1", "003-2"]}'),
     ],
 )
 def test_a_file_lists_the_questions(folder: Path, name: str, text: str) -> None:
@@ -325,3 +327,41 @@ def test_a_wrong_list_of_questions_is_an_error(folder: Path, questions: object, 
     (folder / "evaluations" / "compare.json").write_text('{"lost": ["002-1"]}')
     with pytest.raises(ConfigurationError, match=words):
         read(folder, "mine", {**GOOD, "questions": questions})
+
+
+GROUPED = {"benchmark": "smoke_v2", "model": "served", "sampling": "uniform_n-4"}
+
+
+def test_a_conversation_is_a_setting_and_a_track_of_its_own(folder: Path) -> None:
+    single = read(folder, "single", GROUPED)
+    talk = read(folder, "talk", {**GROUPED, "conversation": "group"})
+    assert read(folder, "off", {**GROUPED, "conversation": None}).fingerprint == single.fingerprint
+    assert talk.fingerprint != single.fingerprint
+    assert talk.pairing != single.pairing
+    assert {**single.specification, "conversation": "group"} == talk.specification
+    assert (single.track, talk.track) == ("without_subtitles", "conversation_without_subtitles")
+    listed = {**GROUPED, "conversation": "group", "subtitles": "full", "questions": ["001-1"]}
+    assert read(folder, "listed", listed).track == "chosen_conversation_with_subtitles"
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"benchmark": "smoke"}, "is for groups of questions, but smoke has none; remove it"),
+        ({"model": "constant-A"}, "needs an endpoint or a program, but `constant-A` gets one"),
+        ({"model": "embedded"}, "needs an endpoint or a program, but `embedded` gets one"),
+        ({"sampling": "from_file-chosen"}, "sends the frames once, but `from_file-chosen` names"),
+        ({"conversation": "video"}, "`conversation` is 'video': choose group"),
+        (
+            {"judge": {"model": "served", "conversation": "group"}},
+            "unknown key `judge.conversation`",
+        ),
+    ],
+)
+def test_a_conversation_that_is_impossible_is_an_error(
+    folder: Path, change: Mapping[str, Any], words: str
+) -> None:
+    (folder / "samplings").mkdir()
+    (folder / "samplings" / "chosen.csv").write_text('question_id,frames\n001-1,"[1, 2]"\n')
+    with pytest.raises(ConfigurationError, match=words):
+        read(folder, "mine", {**GROUPED, "conversation": "group", **change})

@@ -167,6 +167,7 @@ def test_a_program_gets_everything_but_the_answer(
         "options": ["A. One.", "B. Two.", "C. Three.", "D. Four."],
         "system": None,
         "prompt": video.questions[0][1].text,
+        "history": [],
         "between_frames": [],
         "subtitles": [{"start_seconds": 0.5, "end_seconds": 2.0, "text": "Hello."}],
         "frames": [{"seconds": 0.0}, {"seconds": 1.5}],
@@ -187,6 +188,28 @@ def test_a_program_gets_everything_but_the_answer(
     assert json.loads(stored.usage_json or "") == more
     log = tmp_path / "logs" / "agent.1.log"
     assert log.read_text() == "a line of the log\n" * 2
+
+
+def test_a_program_gets_the_earlier_turns_of_a_conversation(tmp_path: Path) -> None:
+    agent = RECORD.replace("**json.loads(sys.argv[1])", '"text": "A\\0"')  # stored as A\ufffd
+    spec = written(tmp_path, agent, processes=2)
+    requests = [replace(video, is_conversation=True) for video in videos(2, 3)]
+    with Journal(tmp_path / "journal") as journal:
+        for _ in range(2):
+            plan = RequestPlan(evaluation="test", limits=spec.limits)
+            responses = list(collect(requests, build_model(spec), journal, plan))
+            assert [response.error for response in responses] == [None] * 6
+    lines = [json.loads(text) for text in (tmp_path / "record.jsonl").read_text().splitlines()]
+    assert len(lines) == 6, "stored turns are not asked again"
+    for video in requests:
+        prompts = [prompt.text for _, prompt in video.questions]
+        own = [asked for asked in lines if asked["video_id"] == video.video_id]
+        assert [asked["prompt"] for asked in own] == prompts
+        assert [asked["history"] for asked in own] == [
+            [{"prompt": text, "text": "A\ufffd"} for text in prompts[:number]]
+            for number in range(3)
+        ]
+        assert {len(asked["frames"]) for asked in own} == {2}, "a line is complete"
 
 
 def test_a_program_gets_the_path_and_the_clip_of_a_video(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Estimates of requests, tokens and dollars."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -31,6 +32,12 @@ def test_the_high_cost_has_no_cache_and_the_low_cost_only_certain_requests() -> 
     assert made.dollars_high == pytest.approx(3 * 110 + 3 * 100 * 0.001)
     assert made.dollars_low == pytest.approx(2 * 10 + 100 + 100 * 0.01 + 2 * 5 * 0.001)
     assert estimate(REUSED).dollars_high == pytest.approx(110 + 100 * 0.001)
+
+
+def test_each_turn_of_a_conversation_has_the_answers_before_it() -> None:
+    made = estimate(replace(CERTAIN, earlier_answers=1.0))
+    assert made.prompt_tokens == 2 * (10 + 100) + 2 * 100
+    assert made.dollars_low == pytest.approx(2 * (10 + 5) + 100 + 100 * 0.01 + 2 * 5 * 0.001)
 
 
 def test_without_the_tokens_of_a_frame_no_cost_is_known() -> None:

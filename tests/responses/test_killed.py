@@ -23,7 +23,7 @@ import json, os, sys, threading, time
 
 def answer(question):
     time.sleep(0.05)
-    print(json.dumps({"id": question["id"], "text": "A"}))
+    print(json.dumps({"id": question["id"], "text": "A"}) + "\\n", end="")  # in one piece
 
 for line in sys.stdin:
     question = json.loads(line)
@@ -33,9 +33,12 @@ for line in sys.stdin:
 """
 
 
-def start(address: object, journal: Path, videos: int) -> subprocess.Popen[str]:
+def start(
+    address: object, journal: Path, videos: int, conversation: str = ""
+) -> subprocess.Popen[str]:
+    arguments = [str(address), str(journal), str(videos), conversation]
     return subprocess.Popen(
-        [sys.executable, "-m", "tests.support.killed_run", str(address), journal, str(videos)],
+        [sys.executable, "-m", "tests.support.killed_run", *arguments],
         stdout=subprocess.PIPE,
         text=True,
         cwd=ROOT,
@@ -68,18 +71,23 @@ def question_id_of(text: str) -> str:
 
 
 @pytest.mark.slow
-def test_after_a_kill_only_requests_in_flight_are_repeated(tmp_path: Path) -> None:
+@pytest.mark.parametrize("conversation", ["", "conversation"])
+def test_after_a_kill_only_requests_in_flight_are_repeated(
+    tmp_path: Path, conversation: str
+) -> None:
     videos, kills = 100, 12
     journal = tmp_path / "journal"
     with ModelServer(delay_seconds=0.1) as server:
-        uninterrupted, _ = start(server.base_url, tmp_path / "uninterrupted", videos).communicate()
+        uninterrupted, _ = start(
+            server.base_url, tmp_path / "uninterrupted", videos, conversation
+        ).communicate()
     chance = random.Random(5)
     acknowledged: dict[str, str] = {}
     in_flight_at_kills = 0
     with ModelServer(delay_seconds=0.1) as server:
         for _ in range(kills):
             stored_before, asked_before = stored_questions(journal), Counter(server.request_counts)
-            process = start(server.base_url, journal, videos)
+            process = start(server.base_url, journal, videos, conversation)
             while server.request_count == asked_before.total() and process.poll() is None:
                 time.sleep(0.01)
             time.sleep(chance.uniform(0.0, 0.25))
@@ -96,7 +104,7 @@ def test_after_a_kill_only_requests_in_flight_are_repeated(tmp_path: Path) -> No
             assert acknowledged.keys() <= stored_questions(journal)
             in_flight_at_kills += len(asked_in_run - stored_questions(journal))
         assert in_flight_at_kills > 0
-        final, _ = start(server.base_url, journal, videos).communicate()
+        final, _ = start(server.base_url, journal, videos, conversation).communicate()
     table = answers(final)
     assert table == answers(uninterrupted)
     assert len(table) == 3 * videos
@@ -129,9 +137,13 @@ def test_acknowledged_answers_survive_a_kill(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_two_processes_share_an_evaluation_without_asking_twice(tmp_path: Path) -> None:
+@pytest.mark.parametrize("conversation", ["", "conversation"])
+def test_two_processes_share_an_evaluation_without_asking_twice(
+    tmp_path: Path, conversation: str
+) -> None:
     with ModelServer(delay_seconds=0.05) as server:
-        processes = [start(server.base_url, tmp_path / "journal", 20) for _ in range(2)]
+        arguments = (server.base_url, tmp_path / "journal", 20, conversation)
+        processes = [start(*arguments) for _ in range(2)]
         tables = [answers(process.communicate()[0]) for process in processes]
     assert tables[0] == tables[1]
     assert len(tables[0]) == 60
@@ -139,20 +151,22 @@ def test_two_processes_share_an_evaluation_without_asking_twice(tmp_path: Path) 
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("conversation", ["", "conversation"])
 @pytest.mark.parametrize("kills_program", [False, True])
 def test_after_a_kill_a_program_is_asked_only_what_was_in_flight(
-    tmp_path: Path, *, kills_program: bool
+    tmp_path: Path, conversation: str, *, kills_program: bool
 ) -> None:
     """The run or its program is killed at ten random moments."""
     (tmp_path / "agent.py").write_text(PROGRAM)
     models = tmp_path / "models.yaml"
     command = json.dumps([sys.executable, "agent.py"])
-    models.write_text(f"agent: {{command: {command}, processes: 2, limits: {{concurrency: 4}}}}\n")
+    limits = "{concurrency: 4, max_attempts: 10}"  # one question may be in flight at several kills
+    models.write_text(f"agent: {{command: {command}, processes: 2, limits: {limits}}}\n")
     chance, journal, record = random.Random(7), tmp_path / "journal", tmp_path / "asked"
     record.touch()
     acknowledged: dict[str, str] = {}
     repeats_allowed = 0
-    process = start(models, journal, 60)
+    process = start(models, journal, 60, conversation)
     for _ in range(10):
         before = len(asked := record.read_text().splitlines())
         while len(asked := record.read_text().splitlines()) == before and process.poll() is None:
@@ -178,7 +192,7 @@ def test_after_a_kill_a_program_is_asked_only_what_was_in_flight(
         assert len(in_flight) <= 16, "8 are asked, and the answers to 8 wait for their commit"
         repeats_allowed += len(in_flight)
         stored_at = len(record.read_text().splitlines())
-        process = start(models, journal, 60)
+        process = start(models, journal, 60, conversation)
         while len(record.read_text().splitlines()) == stored_at and process.poll() is None:
             time.sleep(0.01)
         asked_again = {line.split()[1] for line in record.read_text().splitlines()[stored_at:]}

@@ -46,7 +46,7 @@ def write_pid(path: Path) -> None:
 
 def wait_for_pids(files: Sequence[Path]) -> list[int]:
     """Wait for the process ids that `write_pid` writes to `files`, and return them."""
-    end = time.monotonic() + 30
+    end = time.monotonic() + 240
     while time.monotonic() < end and not all(f.exists() and f.read_text() for f in files):
         time.sleep(0.05)
     return [int(file.read_text(encoding="ascii")) for file in files]

@@ -1,9 +1,11 @@
 """Collect one evaluation in a process that tests kill. Arguments: URL, journal, videos.
 
-The path of a models.yaml with the program `agent` can stand for the URL.
+The path of a models.yaml with the program `agent` can stand for the URL. With a fourth argument,
+the questions on each video are one conversation.
 """
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 from tests.support.made_up_requests import videos
@@ -15,7 +17,7 @@ from videomme_pipeline.responses.journal import Journal
 from videomme_pipeline.responses.requests import RequestPlan
 
 
-def main(address: str, journal_path: str, count: str) -> None:
+def main(address: str, journal_path: str, count: str, conversation: str = "") -> None:
     spec: ModelSpec
     if address.endswith(".yaml"):
         spec = Catalog.read(Path(address)).find("agent")
@@ -23,9 +25,10 @@ def main(address: str, journal_path: str, count: str) -> None:
         limits = Limits(concurrency=8)
         spec = EndpointSpec(name="served", base_url=address, limits=limits)
     plan = RequestPlan(evaluation="test", limits=spec.limits)
+    requests = [replace(v, is_conversation=bool(conversation)) for v in videos(int(count))]
     with Journal(Path(journal_path)) as journal:
         model = build_model(spec)
-        for response in collect(videos(int(count)), model, journal, plan):
+        for response in collect(requests, model, journal, plan):
             # This line acknowledges the response: it must survive a kill.
             sys.stdout.write(f"{response.question_id} {response.raw_output}\n")
             sys.stdout.flush()

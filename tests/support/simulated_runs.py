@@ -6,7 +6,7 @@ probabilities are near 0 or 1. The other questions are toss-ups, whose answers f
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import sqrt
 from statistics import median
 from typing import Any
@@ -30,7 +30,12 @@ from videomme_pipeline.scoring.nightly.assess import (
     worse_marginals,
 )
 from videomme_pipeline.scoring.nightly.history import history_of
-from videomme_pipeline.scoring.nightly.policy import BUDGET_SHARES, AlarmSpec, NightlyCheck
+from videomme_pipeline.scoring.nightly.policy import (
+    BUDGET_SHARES,
+    AlarmSpec,
+    NightlyCheck,
+    Severity,
+)
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
 from videomme_pipeline.scoring.statistics.estimates import paired_difference
 from videomme_pipeline.scoring.statistics.power import PowerAnalysis
@@ -282,6 +287,38 @@ def simulate_checks(
         worst_history=max(alarms),
         by_test=dict(by_test),
     )
+
+
+def simulate_hidden_drop(
+    benchmark: SimulatedBenchmark, *, changes_at: int, runs: int, histories: int, seed: int
+) -> dict[bool, float]:
+    """The share of histories with a report of a drop of one task type, by `marginals` on or off.
+
+    From run `changes_at` on, the type loses half of its right answers, and two others gain half of
+    their wrong ones, so that the accuracy stays about the same.
+    """
+    reported: Counter[bool] = Counter()
+    for number in range(histories):
+        generator = np.random.default_rng([seed, number])
+        rows = draw_runs(generator, benchmark, runs, v2=False)
+        for run in rows[changes_at:]:
+            run[:] = map(_moved, run, generator.random(len(run)))
+        for is_on in (True, False):
+            severity = {} if is_on else {NightlyCheck.MARGINALS: Severity.OFF}
+            alarms = new_alarms(rows, AlarmSpec(severity=severity))
+            if not is_on:
+                del alarms[NightlyCheck.MARGINALS]
+            reported[is_on] += any(any(raised[changes_at - 1 :]) for raised in alarms.values())
+    return {is_on: reported[is_on] / histories for is_on in (True, False)}
+
+
+def _moved(row: ScoredQuestion, chance: float) -> ScoredQuestion:
+    task, outcome = row.facets["task_type"], row.outcome
+    if chance < 0.5 and task == "task 3" and outcome is Outcome.CORRECT:
+        return replace(row, outcome=Outcome.INCORRECT, extracted_answer=Letter.B)
+    if chance < 0.5 and task in ("task 7", "task 8") and outcome is Outcome.INCORRECT:
+        return replace(row, outcome=Outcome.CORRECT, extracted_answer=Letter.A)
+    return row
 
 
 def draw_runs(

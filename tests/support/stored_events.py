@@ -2,7 +2,7 @@
 
 import dagster as dg
 
-from videomme_pipeline.assets.dagster_internals.events import EVENTS_AT_A_TIME
+from videomme_pipeline.assets.dagster_internals import EVENTS_AT_A_TIME
 
 
 def materializations(instance: dg.DagsterInstance, run_id: str) -> list[dg.EventLogEntry]:

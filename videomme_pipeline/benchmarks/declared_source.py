@@ -3,25 +3,20 @@
 import json
 import logging
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import cached_property
 from pathlib import Path, PurePosixPath
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 from blake3 import blake3
 from upath import UPath
 
+from videomme_pipeline.benchmarks import locate
 from videomme_pipeline.benchmarks.benchmark import Benchmark
 from videomme_pipeline.benchmarks.declaration import Declaration
-from videomme_pipeline.benchmarks.locate import (
-    SUBTITLE_SUFFIXES,
-    FrameFolder,
-    MediaFile,
-    VideoSource,
-    first_file,
-    spellings,
-)
 from videomme_pipeline.benchmarks.question import Question
-from videomme_pipeline.benchmarks.questions import read_questions
+from videomme_pipeline.benchmarks.questions import SEGMENTS, read_questions
 from videomme_pipeline.benchmarks.selection import BenchmarkSettings
 from videomme_pipeline.benchmarks.source import AnnotationContent, MediaFiles, OnProgress, Source
 from videomme_pipeline.errors import AnnotationError, ConfigurationError, VideoMissingError
@@ -100,7 +95,7 @@ class DeclaredSource(Source):
             self._stored = self._read(files)
         return self._stored
 
-    def _read(self, files: Sequence[MediaFile]) -> AnnotationContent:
+    def _read(self, files: Sequence[locate.MediaFile]) -> AnnotationContent:
         """The content of the annotation files, which are read again only if they changed."""
         with ExitStack() as opened:
             paths = [opened.enter_context(on_local_disk(file)) for file in files]
@@ -112,7 +107,7 @@ class DeclaredSource(Source):
                 _LATEST[self.name] = latest
             return latest[1]
 
-    def stored_annotations(self) -> tuple[MediaFile, ...]:
+    def stored_annotations(self) -> tuple[locate.MediaFile, ...]:
         """The annotation files on disk, then the files of facets. Empty if one must be fetched."""
         names = self._annotation_names
         if self.is_fetched and self.release is not None:
@@ -124,12 +119,12 @@ class DeclaredSource(Source):
             return tuple(map(self._own_annotations, names))
         return (given.expanduser(), *map(self._own_annotations, names[1:]))
 
-    def _own_annotations(self, name: str) -> MediaFile:
+    def _own_annotations(self, name: str) -> locate.MediaFile:
         roots, published = self.roots(), PurePosixPath(name)
         # The questions of a Parquet file may also be given as JSON.
         suffixes = (".json", ".jsonl") if published.suffix == ".parquet" else ()
         candidates = [published, *map(published.with_suffix, suffixes)]
-        file = first_file(
+        file = locate.first_file(
             root / path
             for candidate in candidates
             for root in roots
@@ -192,30 +187,30 @@ class DeclaredSource(Source):
             return super().files(video)
         return MediaFiles(video=self._video_file(video), subtitle=self.subtitle(video))
 
-    def _video_file(self, video: VideoReference) -> VideoSource:
-        footage, roots = video.footage, self.roots()
-        names = spellings(str(footage.video_file))
-        paths = [root / name for root in roots for name in names]
+    def _video_file(self, video: VideoReference) -> locate.VideoSource:
+        footage, roots, file = video.footage, self.roots(), str(video.footage.video_file)
+        paths = (root / name for root in roots for name in locate.spellings(file))
         if footage.frames_per_second is not None:
             for path in paths:
                 if not isinstance(path, UPath) and path.is_dir():
-                    return FrameFolder(path, footage.frames_per_second)
-        elif file := first_file(paths, OPTIONAL_SUFFIXES):
-            return file
+                    return locate.FrameFolder(path, footage.frames_per_second)
+        elif media := locate.first_file(paths, OPTIONAL_SUFFIXES):
+            return media
         advice = "the next run fetches it" if self.is_fetched else "copy it there"
         raise VideoMissingError(
             video.video_id,
-            f"no {footage.video_file} under {', '.join(map(str, roots))}; {advice}, or exclude "
+            f"no {file} under {', '.join(map(str, roots))}; {advice}, or exclude "
             "the video with `videos` or `limit` in benchmarks.yaml",
         )
 
     @cached_property
     def _segments(self) -> Mapping[str, Sequence[object]]:
         """The subtitles in the user's own annotations, by video id."""
-        stored = None if self.is_fetched else self.stored_questions()
+        files = () if self.is_fetched else self.stored_annotations()
+        stored = self.stored_questions() if any(map(_may_have_segments, files)) else None
         return stored.segments if stored else {}
 
-    def subtitle(self, video: VideoReference) -> MediaFile | None:
+    def subtitle(self, video: VideoReference) -> locate.MediaFile | None:
         """The subtitle file of a video. Subtitles in the annotations are written to a file."""
         footage, folder = video.footage, self.declaration.subtitles
         if segments := self._segments.get(video.video_id):
@@ -225,17 +220,17 @@ class DeclaredSource(Source):
                 publish(UPath(path), content)
             return path
         if footage.subtitle_file is not None:
-            return first_file(root / footage.subtitle_file for root in self.roots())
+            return locate.first_file(root / footage.subtitle_file for root in self.roots())
         if footage.video_file is None:
             return super().subtitle(video)
         if folder is None:
             return None
         stem = PurePosixPath(footage.video_file).stem
-        return first_file(
+        return locate.first_file(
             root / folder / f"{name}{suffix}"
             for root in self.roots()
-            for name in spellings(stem)
-            for suffix in SUBTITLE_SUFFIXES
+            for name in locate.spellings(stem)
+            for suffix in locate.SUBTITLE_SUFFIXES
         )
 
     def fetch(self, videos: Sequence[VideoReference], on_progress: OnProgress) -> Mapping[str, str]:
@@ -253,6 +248,13 @@ class DeclaredSource(Source):
             problems |= download.fetch_subtitles(self.release, videos, self.folder)
         self.invalidate()
         return problems
+
+
+def _may_have_segments(file: locate.MediaFile) -> bool:
+    """False for a Parquet file without such a column, whose rows a plan then need not read."""
+    with on_local_disk(file) as path, suppress(OSError, pa.ArrowException):
+        return path.suffix.lower() != ".parquet" or SEGMENTS in str(pq.read_schema(path))
+    return True
 
 
 def declared_questions(path: Path, benchmark: Benchmark) -> Sequence[Question]:

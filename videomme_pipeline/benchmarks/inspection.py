@@ -180,7 +180,7 @@ def _column_of_files(
     folders: dict[str, set[str]] = defaultdict(set)
     for file in files:
         *parents, name = file.relative_to(folder).parts
-        names_of_file = spellings(name)
+        names_of_file = [*spellings(name)]
         if file.suffix.lower() in FOOTAGE_SUFFIXES:
             names_of_file.append(file.stem)  # names of videos may lack the suffix
         for depth in range(len(parents) + 1):

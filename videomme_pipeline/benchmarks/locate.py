@@ -9,7 +9,7 @@ files end in `.MP4` or `.mkv`. No file is opened.
 
 import os
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -19,15 +19,7 @@ from upath import UPath
 
 from videomme_pipeline.errors import VideoMissingError
 from videomme_pipeline.fetch.release import VideoReference
-from videomme_pipeline.storage.objects import (
-    FileState,
-    RemoteFile,
-    file_state,
-    is_local,
-    list_objects,
-    listing,
-    object_state,
-)
+from videomme_pipeline.storage import objects
 
 VIDEO_FOLDERS = ("data", "videos", "video", ".")
 SUBTITLE_FOLDERS = ("subtitle", "subtitles", "subtitle/subtitle", ".")
@@ -64,10 +56,10 @@ class FrameFolder:
 VideoFile = Path | FrameFolder
 """The file or folder from which a video is read."""
 
-MediaFile = Path | RemoteFile
+MediaFile = Path | objects.RemoteFile
 """A file that may be in an object store."""
 
-VideoSource = VideoFile | RemoteFile
+VideoSource = VideoFile | objects.RemoteFile
 """The place in which a video is stored. `on_local_disk` yields the `VideoFile` to read."""
 
 
@@ -132,30 +124,32 @@ def locate_video(media: MediaIndex, video: VideoReference) -> MediaFile:
     return file
 
 
-def spellings(name: str) -> list[str]:
-    """`name`, and the same name with its suffix in another case or its accents decomposed."""
+def spellings(name: str) -> Iterator[str]:
+    """Yield `name`, then the name with its suffix in another case or its accents decomposed."""
+    yield name
     path = PurePosixPath(name)
     cases = [path.suffix, path.suffix.lower(), path.suffix.upper()]
     names = [str(path.with_suffix(suffix)) for suffix in cases] if path.suffix else [name]
-    forms = [name, *names, *(normalize(form, item) for form in ("NFC", "NFD") for item in names)]
-    return list(dict.fromkeys(forms))
+    forms = [*names, *(normalize(form, item) for form in ("NFC", "NFD") for item in names)]
+    yield from (form for form in dict.fromkeys(forms) if form != name)
 
 
 def first_file(paths: Iterable[Path | UPath], suffixes: Sequence[str] = ("",)) -> MediaFile | None:
     """The first of `paths`, each followed by each of `suffixes`, that is a file, or None."""
-    for candidate in (path.with_name(path.name + suffix) for path in paths for suffix in suffixes):
-        if is_local(candidate):
+    for path, suffix in ((path, suffix) for path in paths for suffix in suffixes):
+        candidate = path.with_name(path.name + suffix) if suffix else path
+        if objects.is_local(candidate):
             if candidate.is_file():
                 return candidate
             continue
-        with suppress(FileNotFoundError), listing(candidate):
-            return RemoteFile(candidate, object_state(candidate))
+        with suppress(FileNotFoundError), objects.listing(candidate):
+            return objects.RemoteFile(candidate, objects.object_state(candidate))
     return None
 
 
-def state_of(file: MediaFile) -> FileState:
+def state_of(file: MediaFile) -> objects.FileState:
     """The state of a file. That of a remote one is the state in which it was listed."""
-    return file.state if isinstance(file, RemoteFile) else file_state(file)
+    return file.state if isinstance(file, objects.RemoteFile) else objects.file_state(file)
 
 
 _Listing = Callable[[str], Sequence[MediaFile]]
@@ -163,12 +157,12 @@ _Listing = Callable[[str], Sequence[MediaFile]]
 
 
 def _listing_of(root: Path | UPath) -> _Listing:
-    if is_local(root):
+    if objects.is_local(root):
         return lambda folder: _files_in(root / folder)
     by_folder: dict[str, list[MediaFile]] = defaultdict(list)
-    with listing(root):
-        for name, state in list_objects(root).items():
-            by_folder[name.rpartition("/")[0] or "."].append(RemoteFile(root / name, state))
+    with objects.listing(root):
+        for name, state in objects.list_objects(root).items():
+            by_folder[name.rpartition("/")[0] or "."].append(objects.RemoteFile(root / name, state))
     return lambda folder: by_folder[folder]
 
 
@@ -178,11 +172,11 @@ def _files_by_stem(
     by_stem: dict[str, MediaFile] = {}
     for files_in in listings:
         for folder in folders:
-            files = sorted(files_in(folder), key=lambda path: path.name)
+            files = sorted((path.name, path) for path in files_in(folder))
             for suffix in suffixes:
-                for path in files:
-                    if path.suffix.lower() == suffix and not path.name.startswith("."):
-                        by_stem.setdefault(path.stem, path)
+                for name, path in files:
+                    if name[-len(suffix) :].lower() == suffix and not name.startswith("."):
+                        by_stem.setdefault(name[: -len(suffix)], path)
     return by_stem
 
 

@@ -9,13 +9,7 @@ from pathlib import Path
 
 from upath import UPath
 
-from videomme_pipeline.benchmarks.locate import (
-    MediaFile,
-    MediaIndex,
-    VideoSource,
-    index_media,
-    locate_video,
-)
+from videomme_pipeline.benchmarks import locate
 from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.benchmarks.selection import BenchmarkSettings
 from videomme_pipeline.errors import AnnotationError, listed
@@ -31,8 +25,8 @@ OnProgress = Callable[[int, int], None]
 class MediaFiles:
     """The files of one video. `subtitle` is None for a video that has none."""
 
-    video: VideoSource
-    subtitle: MediaFile | None
+    video: locate.VideoSource
+    subtitle: locate.MediaFile | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,9 +127,11 @@ class Source(ABC):
 
     def files(self, video: VideoReference) -> MediaFiles:
         """The files of one video, or VideoMissingError."""
-        return MediaFiles(video=locate_video(self._index, video), subtitle=self.subtitle(video))
+        return MediaFiles(
+            video=locate.locate_video(self._index, video), subtitle=self.subtitle(video)
+        )
 
-    def subtitle(self, video: VideoReference) -> MediaFile | None:
+    def subtitle(self, video: VideoReference) -> locate.MediaFile | None:
         return self._index.subtitles.get(video.file_stem)
 
     def roots(self) -> tuple[Path | UPath, ...]:
@@ -147,5 +143,5 @@ class Source(ABC):
         self.__dict__.pop("_index", None)
 
     @cached_property
-    def _index(self) -> MediaIndex:
-        return index_media(self.roots())
+    def _index(self) -> locate.MediaIndex:
+        return locate.index_media(self.roots())

@@ -275,7 +275,7 @@ def _run_shard(
     if as_json:
         print_json(asdict(result))
     else:
-        note(f"Shard {part.number}/{part.count} has {result.videos:,} videos.")
+        note(f"Videos of shard {part.number}/{part.count}: {result.videos:,}.")
         note(f"Built {_amounts(result.built)}. Stored before: {_amounts(result.stored)}.")
         runs.show_failed(err, list(result.failures.items()))
     if result.failures:

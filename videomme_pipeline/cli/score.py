@@ -236,7 +236,12 @@ def audit(
     findings += [row for row in findings_of(all_runs) if row.status is not Status.OK]
     findings.sort(key=lambda row: (runs.index(row.run), WORST_FIRST.index(row.status)))
     if as_json:
-        print_json({"runs": runs, "findings": findings})
+        ids: dict[str, set[str]] = {"incorrect": set(), "unreadable": set(), "failed": set()}
+        for row in (row for run in audited for row in run.answers):
+            if row.outcome in ids:
+                ids[row.outcome].add(row.question_id)
+        by_outcome = {outcome: sorted(questions) for outcome, questions in ids.items()}
+        print_json({"runs": runs, "findings": findings, **by_outcome})
     else:
         show_audit(out, findings)
     if any(row.status is Status.ERROR for row in findings):

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 from videomme_pipeline.benchmarks.selection import Selection
 from videomme_pipeline.fingerprint import Spec, fingerprint
@@ -35,8 +35,9 @@ class Evaluation:
     generation: Generation
     repeats: int
     selection: Selection = field(default_factory=Selection)
+    conversation: Literal["group"] | None = None
 
-    @property
+    @cached_property
     def sampling_name(self) -> str:
         """The name of the sampling; `none` for an evaluation without frames."""
         return NONE if self.sampling is None else self.sampling.name
@@ -48,9 +49,10 @@ class Evaluation:
             subtitles=self.alignment is not None,
             audio=self.model.hears_audio,
             chosen=self.selection.questions is not None,
+            conversation=self.conversation is not None,
         )
 
-    @property
+    @cached_property
     def track_name(self) -> str | None:
         """The partition of the subtitles, `<sampling>.<alignment>`, or None without subtitles."""
         return None if self.alignment is None else f"{self.sampling_name}.{self.alignment.name}"
@@ -84,6 +86,7 @@ class Evaluation:
             "reader": self.reader,
             "repeats": self.repeats,
             "judge": self.judge,
+            **({"conversation": self.conversation} if self.conversation else {}),
         }
 
 

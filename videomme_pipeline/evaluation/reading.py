@@ -6,7 +6,7 @@ The file's name is the evaluation's name and partition key.
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -21,14 +21,7 @@ from videomme_pipeline.frames.sampling_names import configured_sampling
 from videomme_pipeline.judge.judge import Judge, JudgeSpec
 from videomme_pipeline.models.catalog import Catalog
 from videomme_pipeline.models.video_llm import Generation
-from videomme_pipeline.prompts.render import (
-    FrameTimes,
-    Template,
-    TemplateName,
-    load_template,
-    parse_template,
-    with_prompts,
-)
+from videomme_pipeline.prompts import render
 from videomme_pipeline.scoring.readers.read_answer import ReaderName
 from videomme_pipeline.subtitles.align import parse_alignment
 
@@ -55,7 +48,7 @@ class EvaluationFile(VideoSelection):
     """lmms-eval's text before the question. For the prompt `lmms_eval_qwen3_vl`."""
     post_prompt: PromptPart | None = None
     """lmms-eval's last lines of the prompt. For its prompts, `lmms_eval` without subtitles."""
-    frame_times: FrameTimes | None = None
+    frame_times: render.FrameTimes | None = None
     """The text before each frame with its time: `<{seconds:.1f} seconds>`, as Qwen3-VL's processor
     writes it for a video. For frames that are sent as images."""
     reader: ReaderName = ReaderName.CAREFUL
@@ -66,6 +59,9 @@ class EvaluationFile(VideoSelection):
     questions: Annotated[tuple[Reference, ...], Field(min_length=1)] | Reference | None = None
     """Ids of the only questions to ask: a list, or a file beside the evaluation with one per line
     (`errors.txt`), a column `question_id` (`.csv`) or a list (`compare.json#lost`)."""
+    conversation: Literal["group"] | None = None
+    """`group` asks the questions of each group in order as one conversation, in which the model
+    sees the frames once and its own earlier answers. For benchmarks with groups."""
     repeats: int = Field(default=1, ge=1, le=100)
     """The number of times that each question is asked, for models that are not deterministic."""
 
@@ -95,7 +91,7 @@ def parse_evaluation(
             if file.sampling == NONE
             else configured_sampling(file.sampling, path.parent.parent),
             alignment=None if file.subtitles == NONE else parse_alignment(file.subtitles),
-            template=with_prompts(
+            template=render.with_prompts(
                 _template(file.prompt, path.parent, file.benchmark),
                 file.pre_prompt,
                 file.post_prompt,
@@ -109,14 +105,15 @@ def parse_evaluation(
                 subset=file.subset,
                 questions=_question_ids(file.questions, path.parent),
             ),
+            conversation=file.conversation,
         )
     except VideoMMEError as error:
         raise ConfigurationError(f"{path}: {error}") from error
     is_fixed = evaluation.alignment or find_benchmark(evaluation.benchmark).grouping
-    if is_fixed and file.prompt == TemplateName.LMMS_EVAL and file.post_prompt is not None:
+    if is_fixed and file.prompt == render.TemplateName.LMMS_EVAL and file.post_prompt is not None:
         raise ConfigurationError(
             f"{path}: with subtitles and for questions in groups, lmms-eval does not use "
-            f"`post_prompt`; remove it, or use the prompt {TemplateName.LMMS_EVAL_QWEN3_VL}"
+            f"`post_prompt`; remove it, or use the prompt {render.TemplateName.LMMS_EVAL_QWEN3_VL}"
         )
     for problem in _problems(evaluation):
         raise ConfigurationError(f"{path}: {problem}")
@@ -135,6 +132,19 @@ def _problems(evaluation: Evaluation) -> Iterator[str]:
             f"`{evaluation.sampling_name}` names the frames of each question, but the server of "
             f"`{evaluation.model.name}` takes frames from the video itself; send frames (without "
             "`frames_as: video_file`)"
+        )
+    key, model = "`conversation: group`", evaluation.model
+    if evaluation.conversation and not find_benchmark(evaluation.benchmark).grouping:
+        yield f"{key} is for groups of questions, but {evaluation.benchmark} has none; remove it"
+    if evaluation.conversation and not model.takes_history:
+        yield (
+            f"{key} needs an endpoint or a program, but `{model.name}` gets one question without "
+            "its earlier answers; remove the key, or choose another model"
+        )
+    if evaluation.conversation and isinstance(evaluation.sampling, FromFile):
+        yield (
+            f"{key} sends the frames once, but `{evaluation.sampling_name}` names frames of each "
+            "question; choose another sampling"
         )
     subset = evaluation.selection.subset
     needed = dict.fromkeys(subset.stratify if subset else (), "subset")
@@ -156,7 +166,7 @@ def _problems(evaluation: Evaluation) -> Iterator[str]:
         )
 
 
-def _template(value: str, folder: Path, benchmark: str) -> Template:
+def _template(value: str, folder: Path, benchmark: str) -> render.Template:
     """The published template `value`, or the template in the file `value` below `folder`.
 
     The benchmark may declare prompts of its own. The file must be inside the configuration folder,
@@ -165,18 +175,18 @@ def _template(value: str, folder: Path, benchmark: str) -> Template:
     """
     declared = find_benchmark(benchmark)
     if value in declared.prompts:
-        return Template(name=value, **dict(declared.prompts[value]))
+        return render.Template(name=value, **dict(declared.prompts[value]))
     path = folder / value
     # `os.path` takes a text that cannot be a path, for example a long one, as no file.
-    if value in set(TemplateName) or not os.path.isfile(path):  # noqa: PTH113
-        return parse_template(value)
+    if value in set(render.TemplateName) or not os.path.isfile(path):  # noqa: PTH113
+        return render.parse_template(value)
     allowed = folder.parent.resolve()
     if not path.resolve().is_relative_to(allowed):
         raise ConfigurationError(
             f"prompt template {value!r}: {path.resolve()} is outside of the configuration folder "
             f"{allowed}; copy the file beside the evaluation"
         )
-    return load_template(path)
+    return render.load_template(path)
 
 
 def _question_ids(named: tuple[str, ...] | str | None, folder: Path) -> tuple[str, ...] | None:

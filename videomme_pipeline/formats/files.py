@@ -12,13 +12,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from videomme_pipeline.benchmarks.columns import (
-    JSON_DECODER,
-    parquet_rows,
-    parse_json,
-    table_rows,
-    whole_characters,
-)
+from videomme_pipeline.benchmarks import columns
 from videomme_pipeline.errors import DamagedFileError, ScoringError, StorageError, listed
 from videomme_pipeline.formats.archives import largest_content, read_archive
 from videomme_pipeline.formats.results_format import Row, TableRow
@@ -72,7 +66,7 @@ def read_rows_of(path: Path) -> tuple[Sequence[Row], list[str]]:
         kind, parse = _detected(path, remarks)
         published = parse()
         _check_size(published, largest_content(path))
-        rows: list[Any] = whole_characters(published)
+        rows: list[Any] = columns.whole_characters(published)
     except FileNotFoundError:
         raise ScoringError(f"{path}: no such file") from None
     except RecursionError:
@@ -126,7 +120,7 @@ def _detected(path: Path, remarks: list[str]) -> tuple[str, Callable[[], list[An
         if start.startswith(magic):
             raise ScoringError(f"{path}: this is {what}")
     if start.startswith(b"PAR1"):
-        return "Parquet", partial(parquet_rows, path, largest_content(path))
+        return "Parquet", partial(columns.parquet_rows, path, largest_content(path))
     if start.startswith(b"PK"):
         return "a zip archive", partial(read_archive, path, largest_content(path))
     text = _text_of(path)
@@ -136,7 +130,7 @@ def _detected(path: Path, remarks: list[str]) -> tuple[str, Callable[[], list[An
     if header[0] in "[{":
         return "JSON", partial(_parse_json_text, text, remarks)
     if not {*"\t,;"}.isdisjoint(header):
-        return "CSV or TSV", lambda: list(map(TableRow, table_rows(text)))
+        return "CSV or TSV", lambda: list(map(TableRow, columns.table_rows(text)))
     raise ScoringError(
         f"{path}: no known format, it begins with {header[:40]!r}; convert it to {_READABLE}"
     )
@@ -160,12 +154,14 @@ def _text_of(path: Path) -> str:
 def _parse_json_text(text: str, remarks: list[str]) -> list[Any]:
     """The list in JSON text, its only value, or its values if there are several."""
     try:
-        value = parse_json(text)
+        value = columns.parse_json(text)
     except json.JSONDecodeError as error:
         if error.msg == "Extra data":
             return _parse_values(text, remarks)
         try:
-            value = parse_json(_TRAILING_COMMA.sub(lambda match: match.group(1) or "", text))
+            value = columns.parse_json(
+                _TRAILING_COMMA.sub(lambda match: match.group(1) or "", text)
+            )
         except json.JSONDecodeError:
             raise error from None
     return value if isinstance(value, list) else [value]
@@ -183,7 +179,7 @@ def _parse_values(text: str, remarks: list[str]) -> list[Any]:
     position, is_after_part = 0, False
     while position >= 0 and (start := _VALUE.search(text, position)):
         try:
-            value, position = JSON_DECODER.raw_decode(text, start.start())
+            value, position = columns.JSON_DECODER.raw_decode(text, start.start())
         except json.JSONDecodeError:
             if len(cut_off) >= _MAX_CUT_OFF or not rows or not isinstance(rows[0], Mapping):
                 raise

@@ -10,20 +10,9 @@ from videomme_pipeline.benchmarks.declared_source import declared_questions
 from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.errors import AnnotationError, ScoringError, listed
-from videomme_pipeline.formats import harnesses, official, row_files
+from videomme_pipeline.formats import dataset_rows, harnesses, official, row_files
 from videomme_pipeline.formats.answers import Answers, answers_of
 from videomme_pipeline.formats.columns import advice, usual_columns, with_columns, with_usual_names
-from videomme_pipeline.formats.dataset_rows import (
-    Annotations,
-    SeenQuestions,
-    annotated,
-    known_question,
-    name_of,
-    question_of,
-    with_lettered_options,
-    with_letters,
-    with_video_of_id,
-)
 from videomme_pipeline.formats.files import files_of_run, read_rows_of
 from videomme_pipeline.formats.results_format import TEXT_COLUMNS, ResultsFormat, Row, TableRow
 from videomme_pipeline.scoring.scored_question import ScoredQuestion
@@ -61,7 +50,7 @@ _PLAIN = ResultsFormat(name="rows of the dataset", recognizes=bool, read=lambda 
 def read_results(
     path: Path,
     benchmark: str,
-    dataset: Annotations | None,
+    dataset: dataset_rows.Annotations | None,
     columns: Mapping[str, str],
     *,
     skip_missing: bool,
@@ -80,7 +69,7 @@ def read_results(
     # In other formats, `--columns` names what is in the file, and not the columns of the rows.
     advice_for_rows = advice(max(rows, key=len)) if rows and form is _PLAIN else ""
     if dataset is None and rows and not any(row.get("options") for row in rows):
-        rows = with_lettered_options(
+        rows = dataset_rows.with_lettered_options(
             rows, benchmark, has_texts=form is not _PLAIN, has_shards=contents.has_shards
         )
         if not any(row.get("options") for row in rows):
@@ -91,12 +80,12 @@ def read_results(
             )
         contents.remarks.append("the file has no options, so only letters are read as answers")
     if dataset is None and not any(row.get("video_id") for row in rows):
-        rows = list(map(with_video_of_id, rows))
+        rows = list(map(dataset_rows.with_video_of_id, rows))
         contents.remarks.append("no row names its video, which is taken from the question's id")
     questions: list[tuple[Question, Row]] = []
     left_out, differing = list[str](), list[str]()
-    seen: SeenQuestions = defaultdict(dict)
-    for number, row in enumerate(with_letters(rows, benchmark), start=1):
+    seen: dataset_rows.SeenQuestions = defaultdict(dict)
+    for number, row in enumerate(dataset_rows.with_letters(rows, benchmark), start=1):
         try:
             question, differs = _question_in(row, benchmark, dataset, seen, contents.has_shards)
         except ValueError as error:
@@ -130,16 +119,22 @@ def read_results(
 
 
 def _question_in(
-    row: Row, benchmark: str, dataset: Annotations | None, seen: SeenQuestions, has_shards: bool
+    row: Row,
+    benchmark: str,
+    dataset: dataset_rows.Annotations | None,
+    seen: dataset_rows.SeenQuestions,
+    has_shards: bool,
 ) -> tuple[Question, str]:
     """The question that `row` answers, and how the row differs from the dataset, or ""."""
     if dataset is None:
-        return question_of(row, benchmark, seen), ""
+        return dataset_rows.question_of(row, benchmark, seen), ""
     if row.get("options") and row.get("video_id") and text_in(row.get("answer")):
-        return known_question(row, question_of(row, benchmark, seen), dataset)
-    if has_shards and name_of(row, "question_id") is None:
+        return dataset_rows.known_question(
+            row, dataset_rows.question_of(row, benchmark, seen), dataset
+        )
+    if has_shards and dataset_rows.name_of(row, "question_id") is None:
         raise ValueError("no `question_id`, and `doc_id` restarts in each file of a run")
-    return annotated(row, dataset)
+    return dataset_rows.annotated(row, dataset)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -248,23 +243,23 @@ class _NoAnswersError(ScoringError):
     """A readable file has no answers, as the aggregates beside results files."""
 
 
-def read_annotations(path: Path, benchmark: str) -> Annotations:
+def read_annotations(path: Path, benchmark: str) -> dataset_rows.Annotations:
     """The questions in a file with the columns of Video-MME, or those that `benchmark` declares."""
     questions: Sequence[Question]
     try:
         questions = declared_questions(path, find_benchmark(benchmark))
     except AnnotationError as error:
-        seen: SeenQuestions = defaultdict(dict)
+        seen: dataset_rows.SeenQuestions = defaultdict(dict)
         try:
             rows = map(with_usual_names, read_rows(path))
-            questions = [question_of(row, benchmark, seen) for row in rows]
+            questions = [dataset_rows.question_of(row, benchmark, seen) for row in rows]
         except ValueError as other:
             raise ScoringError(
                 f"{path}: not the annotations of {benchmark}: {error}; nor rows of Video-MME: "
                 f"{other}"
             ) from error
     _check_ids(questions, path)
-    annotations = Annotations(questions, are_whole=True)
+    annotations = dataset_rows.Annotations(questions, are_whole=True)
     for question in questions:
         if annotations.by_id[question.question_id] != question:
             raise ScoringError(

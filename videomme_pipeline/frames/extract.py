@@ -17,21 +17,13 @@ from videomme_pipeline.benchmarks.locate import VideoFile, VideoSource
 from videomme_pipeline.benchmarks.question import Duration, Question
 from videomme_pipeline.errors import DamagedFileError, VideoError, VideoUnreadableError
 from videomme_pipeline.fetch.release import Clip
+from videomme_pipeline.frames import cache
 from videomme_pipeline.frames.backends import (
     PYAV,
     DecodedFrame,
     Missing,
     decode_frames,
     refusal_reason,
-)
-from videomme_pipeline.frames.cache import (
-    Frame,
-    FrameSet,
-    FrameWriter,
-    StoredFrames,
-    frames_fingerprint,
-    read_frames,
-    read_stored,
 )
 from videomme_pipeline.frames.encoding import EncodedPicture, encode
 from videomme_pipeline.frames.sampling import MAX_FRAMES, Choice, OnDamage, Sampling
@@ -61,7 +53,9 @@ class FrameJob:
     def frame_sets(self) -> Mapping[str, Sampling]:
         """The samplings with the frame count of the video, by the fingerprint of their frames."""
         samplings = (sampling.for_duration(self.duration) for sampling in self.samplings)
-        return {frames_fingerprint(sampling, clip=self.clip): sampling for sampling in samplings}
+        return {
+            cache.frames_fingerprint(sampling, clip=self.clip): sampling for sampling in samplings
+        }
 
     @property
     def file(self) -> VideoFile:
@@ -75,7 +69,7 @@ class FrameResult:
     """The frame sets of one video, the error that prevented others, and the CPU time of all."""
 
     job: FrameJob
-    frame_sets: tuple[StoredFrames, ...] = ()
+    frame_sets: tuple[cache.StoredFrames, ...] = ()
     cpu_seconds: float = 0.0
     error: VideoError | None = None
 
@@ -92,7 +86,7 @@ def extract(
     A video that cannot be read, crashes its decoder or exceeds a limit yields a result with an
     error, and the others continue. Closing the iterator ends all tasks.
     """
-    reused: dict[FrameJob, tuple[StoredFrames, ...]] = {}
+    reused: dict[FrameJob, tuple[cache.StoredFrames, ...]] = {}
     for job in jobs:
         cached = {name: _cached(store, job.video_hash, name) for name in job.frame_sets}
         frame_sets = tuple(stored for stored in cached.values() if stored is not None)
@@ -162,7 +156,7 @@ class _Selection:
     fingerprint: str
 
 
-_Extracted = tuple[str, Frame]
+_Extracted = tuple[str, cache.Frame]
 """The fingerprint of a frame set, and a frame of the set."""
 
 
@@ -206,7 +200,7 @@ def _encode(
         key = spec, spec.size(item.frame.width, item.frame.height, count)
         if key not in pictures:
             pictures[key] = encode(item.frame, item.rotation, spec, count)
-        frame = Frame(
+        frame = cache.Frame(
             requested_seconds=selection.requested[item.number],
             pts_seconds=float(index.seconds[item.number]),
             index=item.number,
@@ -241,12 +235,12 @@ def _publish(
 ) -> FrameResult:
     """Store the frames as they arrive, and publish each frame set that has no fatal damage."""
     missing: dict[int, Missing] = {}
-    frame_sets: list[StoredFrames] = []
+    frame_sets: list[cache.StoredFrames] = []
     errors: list[VideoError] = []
     with ExitStack() as stack:
         writers = {
             selection.fingerprint: stack.enter_context(
-                FrameWriter(store, job.video_hash, selection.sampling, job.clip)
+                cache.FrameWriter(store, job.video_hash, selection.sampling, job.clip)
             )
             for selection in selections
         }
@@ -324,7 +318,7 @@ def show_frames(
     *,
     store: Store,
     question: Question | None = None,
-) -> FrameSet:
+) -> cache.FrameSet:
     """Write the contact sheet of `video` under `sampling` to `output` (.jpg, .png …).
 
     A `question` determines clip and frame count. Frames are read from the cache or stored there, as
@@ -343,7 +337,7 @@ def show_frames(
     for result in extract([job], store=store):
         if result.error is not None:
             raise result.error
-    frames = read_frames(store, content, *job.frame_sets)
+    frames = cache.read_frames(store, content, *job.frame_sets)
     output.parent.mkdir(parents=True, exist_ok=True)
     frames.contact_sheet().save(output)
     return frames
@@ -354,10 +348,10 @@ def _extract_in_child(store: Store, job: FrameJob) -> FrameResult:
     return extract_here(job, store=store)
 
 
-def _cached(store: Store, video_hash: str, fingerprint: str) -> StoredFrames | None:
+def _cached(store: Store, video_hash: str, fingerprint: str) -> cache.StoredFrames | None:
     """The cached frame set of a video, or None if there is none or any byte of it is damaged."""
     try:
-        read_frames(store, video_hash, fingerprint)
-        return replace(read_stored(store, video_hash, fingerprint), reused=True)
+        cache.read_frames(store, video_hash, fingerprint)
+        return replace(cache.read_stored(store, video_hash, fingerprint), reused=True)
     except (FileNotFoundError, DamagedFileError):
         return None

@@ -6,6 +6,7 @@ A name is a strategy with its parameters, and each option that is not the defaul
 import difflib
 import re
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -69,8 +70,11 @@ def parse_sampling(value: str | Mapping[str, Any]) -> Sampling:
     Raises:
         ConfigurationError: if there is no such sampling. The message has the nearest name.
     """
-    if not isinstance(value, str):
-        return _from_mapping(value)
+    return _from_name(value) if isinstance(value, str) else _from_mapping(value)
+
+
+@cache  # evaluations with one sampling share the object, so that comparing it is fast
+def _from_name(value: str) -> Sampling:
     strategy_name, *options = re.split(r"\.(?=[a-z])", value.strip())
     try:
         strategy, fields = _read_strategy(strategy_name)

@@ -98,6 +98,11 @@ class ModelSpec(Spec, ABC):
         return False
 
     @property
+    def takes_history(self) -> bool:
+        """True if the model gets the earlier turns of a conversation."""
+        return False
+
+    @property
     def key_variables(self) -> tuple[str, ...]:
         """Environment variables with keys of the model. Other child processes do not get them."""
         return ()

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import chain
 from typing import Protocol
 
 from videomme_pipeline.benchmarks.question import Question
@@ -33,9 +34,18 @@ class Generation(Spec):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Turn:
+    """An earlier question of a conversation, and the text of the model's answer to it."""
+
+    prompt: Prompt
+    answer: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
     """One question to one model. `repeat` is the number of the repeat, from 0.
 
+    `history` are the earlier turns of its conversation, the first of which has the frames.
     `fingerprint` identifies the request in the journal. It is "" if there is no journal. `lines`
     are the subtitles, for a model that gets more than the prompt. `same_frames` are requests,
     without their frames, that get the same frames at about this time.
@@ -49,6 +59,13 @@ class Request:
     repeat: int = 0
     fingerprint: str = ""
     same_frames: "tuple[Request, ...]" = ()
+    history: tuple[Turn, ...] = ()
+
+    @property
+    def texts(self) -> list[str]:
+        """The text after the frames, then each answer and the next question."""
+        earlier = ((turn.prompt.text, turn.answer) for turn in self.history)
+        return [*chain.from_iterable(earlier), self.prompt.text]
 
     @property
     def seed(self) -> int | None:

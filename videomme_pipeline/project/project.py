@@ -128,7 +128,7 @@ class Project:
 
     def planned(self) -> dict[str, Planned]:
         """The names that a run would build of each benchmark. Servers are not asked for that."""
-        return {name: benchmark.planned() for name, benchmark in self.benchmarks.items()}
+        return {name: benchmark.snapshot.planned for name, benchmark in self.benchmarks.items()}
 
     def reopened(self) -> "Project":
         """This project with its configuration read again, for a process that runs for long."""

@@ -22,7 +22,7 @@ from videomme_pipeline.reports.stored import ScoredEvaluation
 from videomme_pipeline.scoring.findings.run import CITATION_STATUSES
 from videomme_pipeline.scoring.scored_question import (
     ScoredQuestion,
-    is_of_chosen,
+    apart,
     is_with_audio,
     is_with_subtitles,
 )
@@ -260,7 +260,7 @@ def _about(index: int, evaluation: ScoredEvaluation) -> Json:
     first, specification = evaluation.rows[0], evaluation.specification
     template = specification.get("template") or {}
     has_subtitles, has_audio = is_with_subtitles(first.track), is_with_audio(first.track)
-    is_chosen = is_of_chosen(first.track)
+    reasons = apart(first.track)
     plain = "with" if has_subtitles else "none"
     track = evaluation.alignment.name if evaluation.alignment else plain
     return {
@@ -269,8 +269,9 @@ def _about(index: int, evaluation: ScoredEvaluation) -> Json:
         "fingerprint": first.evaluation_fingerprint,
         "subtitles": has_subtitles,
         "audio": has_audio,
-        "chosen": is_chosen,
-        "track": f"{track}{', audio' * has_audio}{', chosen list' * is_chosen}",
+        "chosen": "chosen" in reasons,
+        "conversation": "conversation" in reasons,
+        "track": ", ".join((track, *["audio"] * has_audio, *reasons)),
         "template": template.get("name"),
         "baseline": first.sampling == "none",  # a blind model or a guess
         "input_key": evaluation.input_key,

@@ -39,7 +39,8 @@ from videomme_pipeline.responses.requests import (
     RequestPlan,
     VideoRequests,
     completion_of,
-    planned_requests,
+    pending_requests,
+    settle_stored,
 )
 from videomme_pipeline.responses.response import Response
 
@@ -123,6 +124,7 @@ class _Collection:
         prefetched = PREFETCHED_VIDEOS * len(members)
         self._prefetch = asyncio.Semaphore(prefetched)
         self._in_memory = asyncio.Semaphore(self._endpoints.max_in_flight + prefetched)
+        self._conversations = asyncio.Semaphore(self._endpoints.max_in_flight)  # for caches
 
     async def start(self, videos: Iterable[VideoRequests]) -> None:
         self._task = asyncio.create_task(self._ask_all(videos))
@@ -147,7 +149,8 @@ class _Collection:
                     for video in videos:
                         if self._stopped_by is not None:
                             break
-                        pending = await self._deliver_stored(self._pending(video))
+                        requests = pending_requests(video, self._model, self._plan)
+                        pending = await self._deliver_stored(requests)
                         if pending:
                             await self._in_memory.acquire()
                             await self._prefetch.acquire()
@@ -165,22 +168,12 @@ class _Collection:
             except StorageError as error:
                 self._stop(error)
 
-    def _pending(self, video: VideoRequests) -> list[PendingRequest]:
-        requests = planned_requests(
-            video, self._model.identity, self._plan, needs_frames=self._model.needs_frames
-        )
-        num_frames = len(video.frame_digests) if self._model.needs_frames else 0
-        name = self._model.name
-        return [PendingRequest.of(planned, self._plan, name, num_frames) for planned in requests]
-
     async def _deliver_stored(self, pending: Sequence[PendingRequest]) -> list[PendingRequest]:
         """Deliver the responses that are in the journal, and return the other requests."""
-        responses = [request.response for request in pending]
-        stored = await asyncio.to_thread(self._journal.stored_responses, responses)
-        for request in pending:
-            if request.fingerprint in stored:
-                self.delivery.deliver(stored[request.fingerprint])
-        return [request for request in pending if request.fingerprint not in stored]
+        responses, unsettled = await asyncio.to_thread(settle_stored, pending, self._journal)
+        for response in responses:
+            self.delivery.deliver(response)
+        return unsettled
 
     async def _ask_video(self, video: VideoRequests, pending: list[PendingRequest]) -> None:
         """Ask the questions that this process can claim, until all are settled or have failed."""
@@ -189,28 +182,32 @@ class _Collection:
         elsewhere = self.delivery.elsewhere
         frames: FrameSet | None = None
         try:
-            while pending and self._stopped_by is None:
-                fingerprints = [request.fingerprint for request in pending]
-                claimed = await asyncio.to_thread(
-                    self._journal.claim, fingerprints, datetime.now(UTC), CLAIM_SECONDS
-                )
-                mine = [request for request in pending if request.fingerprint in claimed]
-                others = [request for request in pending if request.fingerprint not in claimed]
-                elsewhere[video.video_id] = len(others)
-                if mine:
-                    frames = frames or await self._frames_of(video, [*mine, *others])
-                    if frames is None:
-                        return
-                    with self._endpoints.affinity(len(mine)) as affinity:
+            async with AsyncExitStack() as stack:
+                if video.is_conversation:
+                    await stack.enter_async_context(self._conversations)
+                affinity = stack.enter_context(self._endpoints.affinity(len(pending)))
+                while pending and self._stopped_by is None:
+                    fingerprints = [request.fingerprint for request in pending]
+                    claimed = await asyncio.to_thread(
+                        self._journal.claim, fingerprints, datetime.now(UTC), CLAIM_SECONDS
+                    )
+                    mine = [request for request in pending if request.fingerprint in claimed]
+                    others = [request for request in pending if request.fingerprint not in claimed]
+                    elsewhere[video.video_id] = len(others)
+                    if mine:
+                        frames = frames or await self._frames_of(video, [*mine, *others])
+                        if frames is None:
+                            return
                         planned = tuple(request.planned for request in mine)
                         loaded = _LoadedVideo(frames, planned, affinity, prefetch)
                         await self._ask_in_order(mine, loaded)
-                # Another process has answered the others or is asking them.
-                pending = await self._deliver_stored(others)
-                if pending:
-                    prefetch.close()
-                    self.delivery.show()
-                    await asyncio.sleep(_POLL_SECONDS)
+                    turns = [turn for request in mine if (turn := request.next_turn)]
+                    # Another process has answered the others or is asking them.
+                    pending = await self._deliver_stored([*turns, *others])
+                    if pending and not turns:
+                        prefetch.close()
+                        self.delivery.show()
+                        await asyncio.sleep(_POLL_SECONDS)
         except StorageError as error:
             self._stop(error)
         finally:
@@ -231,17 +228,18 @@ class _Collection:
             await asyncio.to_thread(self._journal.release, fingerprints)
             failure = ResponseFailure(FailureKind.FRAMES, f"video {video.video_id}: {error}")
             for request in pending:
-                self.delivery.deliver(request.response_to(failure, answered_at=None))
+                self._deliver(request, request.response_to(failure, answered_at=None))
             return None
 
     async def _ask_in_order(self, pending: Sequence[PendingRequest], video: _LoadedVideo) -> None:
         """Ask all of `pending` concurrently. A leader is asked alone, before its followers."""
-        has_leader = self._plan.schedule is Schedule.LEADER_FOLLOWER
+        is_cached = bool(pending[0].planned.history)  # the turn before it was the leader
+        has_leader = not is_cached and self._plan.schedule is Schedule.LEADER_FOLLOWER
         if has_leader:
             await self._ask(pending[0], video, is_follower=False)
         async with asyncio.TaskGroup() as group:
             for request in pending[1:] if has_leader else pending:
-                group.create_task(self._ask(request, video, is_follower=has_leader))
+                group.create_task(self._ask(request, video, is_follower=has_leader or is_cached))
 
     async def _ask(
         self, pending: PendingRequest, video: _LoadedVideo, *, is_follower: bool
@@ -319,8 +317,12 @@ class _Collection:
             return True
         if response is not None:
             self._outage.record_answer()
-            self.delivery.deliver(response)
+            self._deliver(pending, response)
         return is_final
+
+    def _deliver(self, pending: PendingRequest, response: Response) -> None:
+        for settled in pending.settle(response):
+            self.delivery.deliver(settled)
 
     def _stop(self, error: VideoMMEError) -> None:
         """Send no further request. Requests in flight end and are recorded."""
@@ -332,7 +334,7 @@ class _Collection:
 
     def _give_up(self, pending: PendingRequest, failure: ResponseFailure) -> None:
         """Deliver a failure. Stop after many in a row, instead of retrying every other question."""
-        self.delivery.deliver(pending.response_to(failure, answered_at=None))
+        self._deliver(pending, pending.response_to(failure, answered_at=None))
         if problem := self._outage.problem_of_failure(failure):
             self._stop(EndpointDownError(self._model.name, problem, str(failure)))
 

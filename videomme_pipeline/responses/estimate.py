@@ -20,9 +20,10 @@ MAX_ANSWER_TOKENS = 1024
 class PendingVideo:
     """The requests about one video that are not answered yet.
 
-    `text_characters`, `frame_tokens` and `frames` are counted per request. `frame_tokens` is None
-    if it is unknown. `is_certain` is False if stored answers may replace some of the requests.
-    `problem` is the reason why they cannot be answered, or None.
+    `text_characters`, `frame_tokens`, `frames` and `earlier_answers` (of a conversation, on
+    average) are counted per request. `frame_tokens` is None if it is unknown. `is_certain` is False
+    if stored answers may replace some of the requests. `problem` is the reason why they cannot be
+    answered, or None.
     """
 
     requests: int
@@ -31,6 +32,7 @@ class PendingVideo:
     is_certain: bool = True
     problem: str | None = None
     frames: int = 0
+    earlier_answers: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,6 +129,7 @@ def _usage(
         if video.frame_tokens is None:
             return None
         prompt_tokens += video.requests * video.frame_tokens
+        prompt_tokens += round(video.requests * video.earlier_answers * answer_tokens)
         cached_tokens += (video.requests - 1) * video.frame_tokens
     return TokenUsage(
         prompt_tokens=prompt_tokens,

@@ -1,4 +1,4 @@
-"""The requests about one video: their fingerprints in the journal, attempts and retries."""
+"""The requests about one video: fingerprints in the journal, turns, attempts and retries."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -8,15 +8,18 @@ from typing import Self
 from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.frames.cache import NO_FRAMES, FrameSet
-from videomme_pipeline.models.spec import Limits, Schedule
+from videomme_pipeline.models.spec import Limits, ModelSpec, Schedule
 from videomme_pipeline.models.video_llm import (
     FailureKind,
     Generation,
     Reply,
     Request,
     ResponseFailure,
+    Turn,
+    VideoLLM,
 )
 from videomme_pipeline.prompts.render import Prompt
+from videomme_pipeline.responses.journal import Journal
 from videomme_pipeline.responses.response import Attempt, Response, Served
 from videomme_pipeline.subtitles.align import AlignedLine
 
@@ -28,7 +31,7 @@ RESPONSE_VERSION = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VideoRequests:
-    """All questions about one video.
+    """All questions about one video, which are the turns of a conversation if `is_conversation`.
 
     `frame_digests` identify the frames in the order in which they are sent. `load_frames` reads
     the frames, in a thread, if a question is not answered yet. `error` is the reason why it will
@@ -42,6 +45,7 @@ class VideoRequests:
     frame_digests: Sequence[str]
     load_frames: Callable[[], FrameSet]
     error: str | None = None
+    is_conversation: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +79,7 @@ def planned_requests(
     *,
     needs_frames: bool = True,
 ) -> list[Request]:
-    """One request without frames per repeat and question of `video`, to the model `identity`."""
+    """One request without frames per repeat and question; of a conversation, the first question."""
     video_part = fingerprint(
         version=RESPONSE_VERSION,
         model=identity,
@@ -104,7 +108,7 @@ def planned_requests(
             ),
         )
         for repeat in range(plan.repeats)
-        for question, prompt in video.questions
+        for question, prompt in video.questions[: 1 if video.is_conversation else None]
     ]
 
 
@@ -120,13 +124,15 @@ def _parts(question: Question, lines: Sequence[AlignedLine] | None) -> Sequence[
 class PendingRequest:
     """A request that is not settled.
 
-    `planned` is the request without its frames, `response` the response until it is sent, and
-    `first_sent` the time of the first attempt by the clock of the event loop.
+    `planned` is the request without its frames, `response` the response until it is settled, and
+    `first_sent` the time of the first attempt by the clock of the event loop. `later` are the next
+    questions of its conversation.
     """
 
     planned: Request
     response: Response
     plan: RequestPlan
+    later: Sequence[tuple[Question, Prompt]] = ()
     attempts: list[Attempt] = field(default_factory=list)
     first_sent: float | None = None
 
@@ -146,6 +152,36 @@ class PendingRequest:
             observation=plan.observation,
         )
         return cls(planned=planned, response=response, plan=plan)
+
+    def settle(self, response: Response) -> list[Response]:
+        """`response`, and if it is a failure, those of the later turns, which are not asked."""
+        self.response = response
+        name, model, repeat = self.plan.evaluation, response.model, response.repeat
+        error = f"not asked: asked after a failed turn ({response.question_id})"
+        return [response] + [
+            Response.not_asked(question, evaluation=name, model=model, repeat=repeat, error=error)
+            for question, _ in self.later
+            if response.raw_output is None
+        ]
+
+    @property
+    def next_turn(self) -> Self | None:
+        """The next request of the conversation, or None at its end and without an answer."""
+        if self.response.raw_output is None or not self.later:
+            return None
+        answer = self.response.raw_output.replace("\0", "\ufffd")  # as the journal stores it
+        request, ((question, prompt), *later) = self.planned, self.later
+        before, after = request.prompt.before_frames, request.prompt.after_frame
+        asked = question.question, question.options, prompt.system, prompt.text
+        planned = replace(
+            request,
+            question=question,
+            prompt=replace(prompt, before_frames=before, after_frame=after),
+            history=(*request.history, Turn(prompt=request.prompt, answer=answer)),
+            fingerprint=fingerprint(request.fingerprint, answer, *asked),  # of every turn so far
+        )
+        pending = self.of(planned, self.plan, self.response.model, self.response.num_frames)
+        return replace(pending, later=later)
 
     @property
     def fingerprint(self) -> str:
@@ -224,6 +260,34 @@ class PendingRequest:
         if isinstance(result, Reply):
             return self.response.with_reply(result, served)
         return self.response.with_failure(result, served)
+
+
+def pending_requests(
+    video: VideoRequests, model: VideoLLM | ModelSpec, plan: RequestPlan
+) -> list[PendingRequest]:
+    """The `planned_requests` about `video` to `model`, with the later turns of conversations."""
+    needs_frames = model.needs_frames
+    num_frames = len(video.frame_digests) if needs_frames else 0
+    later = video.questions[1:] if video.is_conversation else ()
+    return [
+        replace(PendingRequest.of(planned, plan, model.name, num_frames), later=later)
+        for planned in planned_requests(video, model.identity, plan, needs_frames=needs_frames)
+    ]
+
+
+def settle_stored(
+    requests: Sequence[PendingRequest], journal: Journal
+) -> tuple[list[Response], list[PendingRequest]]:
+    """The stored responses to `requests` and their later turns, and the requests without one."""
+    responses, unsettled = list[Response](), list[PendingRequest]()
+    while requests:
+        stored = journal.stored_responses(request.response for request in requests)
+        settled = [request for request in requests if request.fingerprint in stored]
+        unsettled += [request for request in requests if request.fingerprint not in stored]
+        for request in settled:
+            responses += request.settle(stored[request.fingerprint])
+        requests = [turn for request in settled if (turn := request.next_turn)]
+    return responses, unsettled
 
 
 def completion_of(result: Reply | ResponseFailure | None) -> Reply | None:

@@ -22,7 +22,6 @@ class Outcome(StrEnum):
     """The question was not answered."""
 
 
-_AUDIO, _CHOSEN = "audio_", "chosen_"
 MIN_ANSWERED_SHARE = 0.9
 """The smallest share of a benchmark's questions with an answer for which its score is compared with
 a published one. The other answers could change it."""
@@ -30,12 +29,15 @@ UNKNOWN_TRACK = "unknown"
 """The track of a results file, because results files do not name it."""
 
 
-def track(*, subtitles: bool, audio: bool = False, chosen: bool = False) -> str:
+def track(
+    *, subtitles: bool, audio: bool = False, chosen: bool = False, conversation: bool = False
+) -> str:
     """The name of a track, such as `with_subtitles` or `audio_without_subtitles`.
 
-    A `chosen` list of questions has tracks of its own, beside which no benchmark is shown.
+    A `chosen` list of questions has tracks of its own, beside which no benchmark is shown, and so
+    do groups that are asked as one `conversation`.
     """
-    prefix = f"{_CHOSEN if chosen else ''}{_AUDIO if audio else ''}"
+    prefix = f"{'chosen_' * chosen}{'conversation_' * conversation}{'audio_' * audio}"
     return f"{prefix}{'with' if subtitles else 'without'}_subtitles"
 
 
@@ -44,17 +46,17 @@ TRACKS = tuple(track(subtitles=s, audio=a) for a in (False, True) for s in (Fals
 
 def is_with_subtitles(name: str) -> bool:
     """True for the tracks with subtitles."""
-    return name.removeprefix(_CHOSEN).removeprefix(_AUDIO) == "with_subtitles"
+    return name.split("_")[-2:] == ["with", "subtitles"]
 
 
 def is_with_audio(name: str) -> bool:
     """True for the tracks of models that hear the video."""
-    return name.removeprefix(_CHOSEN).startswith(_AUDIO)
+    return "audio" in name.split("_")
 
 
-def is_of_chosen(name: str) -> bool:
-    """True for the tracks of chosen lists of questions."""
-    return name.startswith(_CHOSEN)
+def apart(name: str) -> tuple[str, ...]:
+    """Why the scores of a track are shown apart from others: `chosen`, `conversation`, or both."""
+    return tuple(word for word in ("chosen", "conversation") if word in name.split("_"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +109,7 @@ class ScoredQuestion:
     sampling: str
     """Name of the sampling that chose the frames."""
     track: str
-    """Track: with or without subtitles, with audio, and of a chosen list of questions."""
+    """Track: with or without subtitles, with audio, and of a chosen list or of conversations."""
     finish_reason: str | None = None
     """Reason why the answer ends, as the endpoint reports it, or None."""
     usage: Usage = field(default_factory=Usage)

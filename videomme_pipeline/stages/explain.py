@@ -127,7 +127,7 @@ class Explanation:
             return
         used = self._used_by_scores(stage, state.partition)
         if target.name.fingerprint in used:
-            yield Reason(Cause.FILE, str(target.path))
+            yield Reason(Cause.FILE, str(stage.path_of(target)))
             return
         now = stage.parts(target)
         name, before = self._reference(stage, state.partition, now, used)

@@ -201,13 +201,14 @@ def _state_of(
     except VideoMMEError as error:
         reason = str(error)
     # The fingerprint of a stage of a benchmark says everything about its parents.
-    waits = [
+    checked = {} if is_stored and isinstance(stage, BenchmarkStage) else waiting
+    not_fresh = (
         upstream.label
-        for upstream, partitions in waiting.items()
-        if not (is_stored and isinstance(stage, BenchmarkStage))
-        and not partitions.isdisjoint(parents(stage, partition, upstream))
-    ]
-    if is_stored and not waits:
+        for upstream, partitions in checked.items()
+        if not partitions.isdisjoint(parents(stage, partition, upstream))
+    )
+    parent = next(not_fresh, None)
+    if is_stored and parent is None:
         freshness = Freshness.FRESH
     elif _was_built(stage, partition):
         freshness = Freshness.STALE
@@ -220,8 +221,8 @@ def _state_of(
         partition=partition,
         freshness=freshness,
         fingerprint=fingerprint,
-        reason=f"its parent in {waits[0]} is not fresh" if waits else reason,
-        waits_for_parent=bool(waits),
+        reason=reason if parent is None else f"its parent in {parent} is not fresh",
+        waits_for_parent=parent is not None,
     )
 
 

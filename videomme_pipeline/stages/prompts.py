@@ -52,6 +52,6 @@ PROMPTS = Stage(
         partition.video, benchmark.evaluations[partition.variant]
     ),
     inputs=_inputs,
-    settings=("sampling", "alignment", "template", "questions"),
+    settings=("sampling", "alignment", "template", "questions", "conversation"),
     build=lambda stage, targets: each(targets, partial(_render, stage)),
 )

@@ -107,7 +107,7 @@ def nothing_stale(project: Project, evaluations: Sequence[str]) -> RefreshResult
 def show_scores(project: Project, evaluations: Sequence[str]) -> None:
     """Record that the current scores of these evaluations are shown, if they are stored."""
     for benchmark in project.benchmarks.values():
-        planned = benchmark.planned().scores
+        planned = benchmark.snapshot.planned.scores
         names = benchmark.snapshot.names("scores")
         for name in evaluations:
             fingerprint = planned.get(name)

@@ -7,13 +7,7 @@ from itertools import chain
 from videomme_pipeline.errors import CostLimitError, VideoMMEError
 from videomme_pipeline.evaluation.evaluation import Evaluation
 from videomme_pipeline.models.identity import read_identity
-from videomme_pipeline.project.answers.asking import (
-    ask_model,
-    open_journal,
-    plan_of,
-    requests_of,
-    with_failed_ones,
-)
+from videomme_pipeline.project.answers import asking
 from videomme_pipeline.project.answers.inputs import Inputs
 from videomme_pipeline.project.state.benchmark import BenchmarkState
 from videomme_pipeline.project.state.partitions import Dimension, VideoVariant
@@ -65,7 +59,7 @@ def _ask(stage: BenchmarkStage, evaluation: Evaluation, targets: Targets) -> Bui
     for target in targets:
         video_id = str(target.partition.video)
         try:
-            requests[video_id] = requests_of(Inputs(stage.benchmark, video_id, evaluation))
+            requests[video_id] = asking.requests_of(Inputs(stage.benchmark, video_id, evaluation))
         except VideoMMEError as error:
             yield BuildFailure(partition=target.partition, reason=str(error))
             continue
@@ -73,10 +67,10 @@ def _ask(stage: BenchmarkStage, evaluation: Evaluation, targets: Targets) -> Bui
     if not requests:
         return
     responses: dict[str, list[Response]] = defaultdict(list)
-    with open_journal(project, evaluation) as journal:
+    with asking.open_journal(project, evaluation) as journal:
         try:
-            asked, plan = list(chain(*requests.values())), plan_of(evaluation)
-            for response in ask_model(project, evaluation.model, asked, journal, plan):
+            asked, plan = list(chain(*requests.values())), asking.plan_of(evaluation)
+            for response in asking.ask_model(project, evaluation.model, asked, journal, plan):
                 answers = responses[response.video_id]
                 answers.append(response)
                 if len(answers) == len(questions_on[response.video_id]) * evaluation.repeats:
@@ -87,7 +81,7 @@ def _ask(stage: BenchmarkStage, evaluation: Evaluation, targets: Targets) -> Bui
             # This is not a failure: the partitions stay missing, and their answers are kept.
             for video_id, target in pending.items():
                 answered = {(row.question_id, row.repeat): row for row in responses[video_id]}
-                rows = with_failed_ones(
+                rows = asking.with_failed_ones(
                     evaluation, questions_on[video_id], answered, f"not asked: {error}"
                 )
                 _write(stage, target, [row for _, row in rows], journal)

@@ -118,7 +118,7 @@ SCORES = Stage(
     ),
     inputs=_inputs,
     build=_build,
-    stored_facts=lambda target: _facts_of(read_rows(target.path, ScoredQuestion)),
+    stored_facts=lambda path: _facts_of(read_rows(path, ScoredQuestion)),
     settings=("reader", "judge", "duration", "subset", "questions"),
     companion="evaluated_videos",
     is_cited=True,

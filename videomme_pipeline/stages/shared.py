@@ -113,7 +113,7 @@ class ReportPage(SharedStage):
         with writing(self.path):  # a file is not taken for damaged if its writer is killed
             self.signature.unlink(missing_ok=True)
         try:
-            left_out = self._write(Path(str(target.path)))
+            left_out = self._write(Path(str(self.path)))
         except VideoMMEError as error:
             yield BuildFailure(partition=target.partition, reason=str(error))
             return
@@ -124,8 +124,8 @@ class ReportPage(SharedStage):
             reason = f"the page is incomplete: {'; '.join(left_out)}"
             yield BuildFailure(partition=target.partition, reason=reason)
 
-    def facts(self, target: Target) -> Facts:
-        page = Path(str(target.path)).resolve()
+    def facts(self, target: Target) -> Facts:  # noqa: ARG002
+        page = Path(str(self.path)).resolve()
         return {"path": page, "bytes": page.stat().st_size}
 
     def checksum(self, path: UPath) -> str:

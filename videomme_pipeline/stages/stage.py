@@ -38,7 +38,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """A partition to build: its fingerprint, and the file that the build will publish.
+    """A partition to build: its fingerprint, and the name of the file that the build publishes.
 
     `inputs` are the fingerprints of its parents by stage, for the stages in which it has exactly
     one. Dagster's data version is the fingerprint.
@@ -47,7 +47,6 @@ class Target:
     partition: Partition
     fingerprint: str
     name: StoredName
-    path: UPath
     inputs: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -120,7 +119,7 @@ class Stage:
     inputs: Callable[[BenchmarkState, Any], Mapping[str, str | None]] = lambda *_: {}
     prepare: "Callable[[BenchmarkStage, Sequence[Any]], Iterable[BuildFailure]]" = lambda *_: ()
     file_name: Callable[[BenchmarkState, Any, str], StoredName] = _own_name
-    stored_facts: Callable[[Target], Facts] = lambda _: {}
+    stored_facts: Callable[[UPath], Facts] | None = None
     settings: tuple[str, ...] = ()
     """The keys of an evaluation's specification that the stage itself depends on."""
     companion: str | None = None
@@ -284,7 +283,6 @@ class BenchmarkStage:
             partition=partition,
             fingerprint=fingerprint,
             name=name,
-            path=self._path(self.name, name),
             inputs={stage: version for stage, version in inputs.items() if version},
         )
 
@@ -293,15 +291,15 @@ class BenchmarkStage:
 
     def facts(self, target: Target) -> Facts:
         """The facts of the stored file of `target`. Raises VideoMMEError if it is damaged."""
-        return self.stage.stored_facts(target)
+        read = self.stage.stored_facts
+        return {} if read is None else read(self.path_of(target))
 
     def prepare(self, partitions: Sequence[Partition]) -> Iterable[BuildFailure]:
         return self.stage.prepare(self, partitions)
 
     def part_of(self, target: Target, rows: Sequence[object], answers: int) -> Target:
         """`target` with the name of an incomplete file, which has these rows and answers."""
-        name = replace(target.name, part=part_id(answers, rows))
-        return replace(target, name=name, path=self._path(self.name, name))
+        return replace(target, name=replace(target.name, part=part_id(answers, rows)))
 
     def write(
         self,
@@ -315,9 +313,11 @@ class BenchmarkStage:
 
         With a row class `companion`, they become the second file of the stage.
         """
-        folder = str(self.stage.companion) if companion else self.name
+        path = self.path_of(target)
+        if companion is not None:
+            path = self.project.store.built(self.group, str(self.stage.companion), target.name)
         write_rows(
-            self._path(folder, target.name),
+            path,
             rows,
             companion or self.stage.row_class,
             fingerprint=target.name.fingerprint,
@@ -335,10 +335,12 @@ class BenchmarkStage:
             settings = {name: specification.get(name) for name in self.stage.settings}
         return {"code": self.code_version, "settings": settings, "inputs": dict(target.inputs)}
 
-    def _path(self, folder: str, name: StoredName) -> UPath:
-        if folder == "frames":
-            return self.project.store.frames(str(name.variant), name.fingerprint)
-        return self.project.store.built(self.benchmark.name, folder, name)
+    def path_of(self, target: Target) -> UPath:
+        """The file that the build of `target` publishes."""
+        store, name = self.project.store, target.name
+        if self.name == "frames":
+            return store.frames(str(name.variant), name.fingerprint)
+        return store.built(self.benchmark.name, self.name, name)
 
 
 class SharedStage(ABC):
@@ -415,7 +417,7 @@ class SharedStage(ABC):
     def target(self, partition: Partition) -> Target:
         fingerprint = self.fingerprint(partition)
         name = StoredName(variant=None, video=None, fingerprint=fingerprint)
-        return Target(partition=WHOLE, fingerprint=fingerprint, name=name, path=self.path)
+        return Target(partition=WHOLE, fingerprint=fingerprint, name=name)
 
     def has(self, partition: Partition, fingerprint: str) -> bool:  # noqa: ARG002
         """Return True if the file has this fingerprint. A damaged file is set aside."""
@@ -430,7 +432,7 @@ class SharedStage(ABC):
 
     def sign(self, target: Target) -> None:
         """Write `.<name>.fingerprint`: the target's fingerprint and the stored file's checksum."""
-        text = f"{target.fingerprint} {self.checksum(target.path)}".strip()
+        text = f"{target.fingerprint} {self.checksum(self.path)}".strip()
         publish(self.signature, text.encode())
 
     def checksum(self, path: UPath) -> str:  # noqa: ARG002 - for subclasses

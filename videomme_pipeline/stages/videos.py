@@ -18,21 +18,14 @@ from videomme_pipeline.stages.stage import (
     Targets,
     each,
 )
-from videomme_pipeline.videos.probe import (
-    ProbeJob,
-    ProbeResult,
-    Video,
-    hash_and_probe,
-    probe_videos,
-    video_hash,
-)
+from videomme_pipeline.videos import probe
 
 
 def _fingerprint(benchmark: BenchmarkState, partition: VideoPartition) -> str:
     """The fingerprint of a video's row, which is stale while the file of its video is missing."""
     snapshot = benchmark.snapshot
     try:
-        snapshot.source.files(snapshot.reference(partition.video))
+        snapshot.files(partition.video)
     except VideoMissingError as error:
         raise NotReadyError(str(error)) from error
     return snapshot.versions.video(partition.video)
@@ -59,8 +52,8 @@ def _prepare(stage: BenchmarkStage, partitions: Sequence[VideoPartition]) -> Ite
     for video_id in present:
         try:
             with suppress(VideoMissingError):
-                path = snapshot.source.files(snapshot.reference(video_id)).video
-                video_hash(path, video_id, stage.project.hashes)
+                path = snapshot.files(video_id).video
+                probe.video_hash(path, video_id, stage.project.hashes)
         except VideoMMEError as error:
             problems[video_id] = str(error)
     stage.invalidate()
@@ -76,7 +69,7 @@ def _probe_ahead(stage: BenchmarkStage, ids: Sequence[str]) -> None:
             jobs.append(_job(stage, video_id, content_hash=""))
     project = stage.project
     with project.workers() as workers:
-        results = hash_and_probe(jobs, workers, project.hashes, project.store.packets)
+        results = probe.hash_and_probe(jobs, workers, project.hashes, project.store.packets)
         stage.cache.update({result.task: result for result in results})
 
 
@@ -84,12 +77,12 @@ def _build(stage: BenchmarkStage, targets: Targets) -> BuildEvents:
     by_video = {str(target.partition.video): target for target in targets}
     content_hash = stage.benchmark.snapshot.content_hash
     jobs = [_job(stage, video_id, content_hash=content_hash(video_id)) for video_id in by_video]
-    probed: Mapping[ProbeJob, ProbeResult] = dict(stage.cache)
+    probed: Mapping[probe.ProbeJob, probe.ProbeResult] = dict(stage.cache)
     stage.cache.clear()
     others = [job for job in jobs if job not in probed]
     with (
         stage.project.workers() as workers,
-        closing(probe_videos(others, workers=workers)) as results,
+        closing(probe.probe_videos(others, workers=workers)) as results,
     ):
         ahead = [probed[job] for job in jobs if job in probed]
         for number, result in enumerate(chain(ahead, results), start=1):
@@ -100,10 +93,10 @@ def _build(stage: BenchmarkStage, targets: Targets) -> BuildEvents:
     stage.invalidate()
 
 
-def _job(stage: BenchmarkStage, video_id: str, *, content_hash: str) -> ProbeJob:
+def _job(stage: BenchmarkStage, video_id: str, *, content_hash: str) -> probe.ProbeJob:
     snapshot = stage.benchmark.snapshot
-    files = snapshot.source.files(snapshot.reference(video_id))
-    return ProbeJob(
+    files = snapshot.files(video_id)
+    return probe.ProbeJob(
         benchmark=stage.benchmark.name,
         video_id=video_id,
         path=files.video,
@@ -115,10 +108,10 @@ def _job(stage: BenchmarkStage, video_id: str, *, content_hash: str) -> ProbeJob
     )
 
 
-def _store(stage: BenchmarkStage, result: ProbeResult, target: Target) -> Facts:
+def _store(stage: BenchmarkStage, result: probe.ProbeResult, target: Target) -> Facts:
     """Store the row of a video, whose packet index is stored already."""
     job, video = result.task, result.result()
-    if video_hash(job.path, job.video_id, stage.project.hashes) != job.content_hash:
+    if probe.video_hash(job.path, job.video_id, stage.project.hashes) != job.content_hash:
         stage.project.store.packets(job.content_hash).unlink(missing_ok=True)
         raise VideoError(job.video_id, f"{job.path}: the file changed while it was read; run again")
     stage.write(target, [video])
@@ -139,7 +132,7 @@ VIDEOS = Stage(
     dimensions=frozenset({Dimension.VIDEO}),
     upstream=("questions",),
     kinds=frozenset({"ffmpeg", "parquet"}),
-    row_class=Video,
+    row_class=probe.Video,
     fingerprint=_fingerprint,
     inputs=lambda benchmark, partition: {
         "content": benchmark.snapshot.content_hash(partition.video),

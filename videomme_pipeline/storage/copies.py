@@ -21,13 +21,7 @@ from upath import UPath
 
 from videomme_pipeline.errors import ConfigurationError
 from videomme_pipeline.fingerprint import fingerprint
-from videomme_pipeline.storage.objects import (
-    FileState,
-    RemoteFile,
-    is_local,
-    object_state,
-    reaching,
-)
+from videomme_pipeline.storage import objects
 
 with suppress(ImportError):  # only Unix has it, and reading results does not need it
     import fcntl
@@ -49,14 +43,14 @@ class LocalCopies:
         self._lock = threading.Lock()
 
     @contextmanager
-    def hold(self, path: UPath, listed: FileState | None = None) -> Iterator[Path]:
+    def hold(self, path: UPath, listed: objects.FileState | None = None) -> Iterator[Path]:
         """Yield a copy of an object, which is kept during the block.
 
         The copy has the state `listed`, or else the current state of the object. Raises
         FileNotFoundError if there is no such object, and OSError if the store cannot be reached,
         the disk is full, or the state is not `listed`.
         """
-        state = listed or object_state(path)
+        state = listed or objects.object_state(path)
         while (lock := _lock_shared(copy := self._copy_of(path, state), state.bytes)) is None:
             state = self._fetch(path, state)
             if listed and state != listed:
@@ -74,10 +68,10 @@ class LocalCopies:
             copy.unlink(missing_ok=True)
         return bool(copies)
 
-    def _copy_of(self, path: UPath, state: FileState) -> Path:
+    def _copy_of(self, path: UPath, state: objects.FileState) -> Path:
         return self._folder / f"{_prefix(path)}{fingerprint(state)}-{path.name}"
 
-    def _fetch(self, path: UPath, state: FileState) -> FileState:
+    def _fetch(self, path: UPath, state: objects.FileState) -> objects.FileState:
         """Fetch an object, and return its state. The copy is kept only if that state is `state`."""
         self._folder.mkdir(parents=True, exist_ok=True)
         with self._lock:
@@ -86,9 +80,9 @@ class LocalCopies:
             new = Path(locked.name)
             fcntl.flock(locked, fcntl.LOCK_EX)
             try:
-                with reaching(path):
+                with objects.reaching(path):
                     path.fs.get_file(path.path, str(new))
-                current = object_state(path)
+                current = objects.object_state(path)
                 if current == state and new.stat().st_size == state.bytes:
                     new.replace(self._copy_of(path, state))
                 return current
@@ -131,15 +125,15 @@ _local_copies = cache(LocalCopies)
 
 
 @contextmanager
-def on_local_disk(file: Path | UPath | RemoteFile) -> Iterator[Path]:
+def on_local_disk(file: Path | UPath | objects.RemoteFile) -> Iterator[Path]:
     """Yield a local file as it is, or a copy of a remote one, which is kept during the block.
 
     Raises OSError if the copy cannot be fetched, or the object changed after it was listed.
     """
-    if not isinstance(file, RemoteFile) and is_local(file):
+    if not isinstance(file, objects.RemoteFile) and objects.is_local(file):
         yield file
         return
-    path, state = (file.path, file.state) if isinstance(file, RemoteFile) else (file, None)
+    path, state = (file.path, file.state) if isinstance(file, objects.RemoteFile) else (file, None)
     with local_copies().hold(path, state) as copy:
         yield copy
 

@@ -59,10 +59,6 @@ class Store:
     planned: Callable[[], Mapping[str, Planned]] = field(default=dict, repr=False, compare=False)
     """Returns what the project would build now, by benchmark."""
     warehouse_name: str = "videomme.duckdb"
-    _paths: dict[tuple[str, ...], UPath] = field(
-        default_factory=dict, init=False, repr=False, compare=False
-    )
-    """The paths so far, because joining is slow and a plan needs every path."""
 
     @classmethod
     def at(
@@ -89,7 +85,7 @@ class Store:
         return cls(path, local_disk)
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Leave out the paths when a worker process gets the store."""
+        """Leave out the function `planned` when a worker process gets the store."""
         return Store, (self.root, self.local_disk)
 
     def with_deleted(self) -> "Store":
@@ -100,9 +96,7 @@ class Store:
         return replace(self, planned=dict, warehouse_name="with_deleted.duckdb")
 
     def path(self, *parts: str) -> UPath:
-        if parts not in self._paths:
-            self._paths[parts] = self.root.joinpath(*parts)
-        return self._paths[parts]
+        return self.root.joinpath(*parts)
 
     def local(self, *parts: str) -> Path:
         """A path that must be on a local disk. Beside an object store: `~/.cache/videomme`."""

@@ -105,10 +105,11 @@ class Listing:
 
         Several threads may call it at the same time.
         """
-        with self._locks[folder]:
-            if folder not in self._names:
-                self._names[folder] = StageNames(file_names(self._root.joinpath(*folder)))
-            return self._names[folder]
+        if folder not in self._names:
+            with self._locks[folder]:
+                if folder not in self._names:
+                    self._names[folder] = StageNames(file_names(self._root.joinpath(*folder)))
+        return self._names[folder]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,15 +16,8 @@ import numpy as np
 from videomme_pipeline.benchmarks.locate import FrameFolder, VideoFile
 from videomme_pipeline.errors import VideoUnreadableError
 from videomme_pipeline.processes.children import TaskLimits
+from videomme_pipeline.videos import mp4
 from videomme_pipeline.videos.files import stat_file, unreadable
-from videomme_pipeline.videos.mp4 import (
-    has_encrypted_video,
-    impossible_count,
-    read_moov,
-    read_moov_box,
-    top_boxes,
-    track_end_seconds,
-)
 from videomme_pipeline.videos.packets import IndexSource, PacketIndex
 
 if TYPE_CHECKING:
@@ -118,15 +111,15 @@ def diagnose(path: Path) -> str | None:
             return f"not a video but {kind}"
     if head[4:8] != b"ftyp":
         return None
-    boxes = top_boxes(path)
-    moov = read_moov_box(path, boxes)
+    boxes = mp4.top_boxes(path)
+    moov = mp4.read_moov_box(path, boxes)
     if moov is None:
         end = max((box.end for box in boxes), default=0)
         cut = f": {size:,} of at least {end:,} bytes are there" if end > size else ""
         return f"an mp4 without its table of contents (no 'moov' box), cut off{cut}"
-    if has_encrypted_video(moov):
+    if mp4.has_encrypted_video(moov):
         return "the video track is encrypted (sample entry 'encv'); no key is known for it"
-    return impossible_count(moov, size)
+    return mp4.impossible_count(moov, size)
 
 
 _OTHER_FORMATS = {
@@ -153,7 +146,7 @@ def index_packets(path: VideoFile, video_id: str | None = None) -> PacketIndex:
     """
     if isinstance(path, FrameFolder):
         return demux_packets(path, video_id)
-    return read_moov(path) or demux_packets(path, video_id)
+    return mp4.read_moov(path) or demux_packets(path, video_id)
 
 
 def demux_packets(path: VideoFile, video_id: str | None = None) -> PacketIndex:
@@ -293,7 +286,7 @@ def _claimed_seconds(path: VideoFile, stream: "VideoStream", first_pts: int) -> 
     if time_base is None:
         return None
     tag = next((v for k, v in stream.metadata.items() if k.upper().startswith("DURATION")), None)
-    end = None if isinstance(path, FrameFolder) else track_end_seconds(path)
+    end = None if isinstance(path, FrameFolder) else mp4.track_end_seconds(path)
     if end is None and tag is not None:
         end = _clock_seconds(tag)
     if end is not None:

@@ -7,16 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from glob import escape
 from pathlib import Path
 
-from videomme_pipeline.benchmarks.locate import (
-    SUBTITLE_SUFFIXES,
-    VIDEO_SUFFIXES,
-    MediaFile,
-    MediaIndex,
-    index_media,
-    is_subtitle,
-    state_of,
-    unused_files,
-)
+from videomme_pipeline.benchmarks import locate
 from videomme_pipeline.benchmarks.question import videos_of
 from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.benchmarks.source import Source
@@ -31,7 +22,7 @@ from videomme_pipeline.errors import (
 from videomme_pipeline.fetch.release import VideoReference
 from videomme_pipeline.videos.container import diagnose
 
-_Unused = Mapping[str, Sequence[MediaFile]]
+_Unused = Mapping[str, Sequence[locate.MediaFile]]
 
 
 def check_data(open_source: Callable[[], Source]) -> list[Finding]:
@@ -64,7 +55,7 @@ def _data_findings(source: Source) -> Iterator[Finding]:
         videos = videos_of(questions)
         # Only the names of files that are found by the id of a video can be wrong.
         by_id = [video for video in videos if video.footage.video_file is None]
-        media = index_media(source.roots() if by_id else ())
+        media = locate.index_media(source.roots() if by_id else ())
     except VideoMMEError as error:
         yield Finding.error("annotations", str(error))
         return
@@ -89,7 +80,7 @@ def _data_findings(source: Source) -> Iterator[Finding]:
         count = f"unusable rows, {len(annotated.problems):,}"
         message += f"; {count}: {annotated.listed(annotated.problems)}"
     yield Finding(status, message, check="annotations")
-    unused = unused_files(media)
+    unused = locate.unused_files(media)
     yield _video_finding(source, videos, unused)
     yield _subtitle_finding(source, videos, unused)
     yield from _duplicates(by_id, media, unused)
@@ -119,9 +110,9 @@ def _video_finding(source: Source, videos: Sequence[VideoReference], unused: _Un
     if source.is_fetched:
         advice = "the next run fetches them"
     message += f"; missing: {listed(list(dict.fromkeys(names)))}; {advice}"
-    others = _names(unused, missing, lambda name: not is_subtitle(name))
+    others = _names(unused, missing, lambda name: not locate.is_subtitle(name))
     if others:
-        message += f". Only {' and '.join(VIDEO_SUFFIXES)} are read: convert {others}"
+        message += f". Only {' and '.join(locate.VIDEO_SUFFIXES)} are read: convert {others}"
     status = Status.WARNING if source.is_fetched and not broken else Status.ERROR
     return Finding(status, message, check="videos")
 
@@ -129,7 +120,7 @@ def _video_finding(source: Source, videos: Sequence[VideoReference], unused: _Un
 def _subtitle_finding(source: Source, videos: Sequence[VideoReference], unused: _Unused) -> Finding:
     missing = [video for video in videos if source.subtitle(video) is None]
     by_id = [video for video in missing if video.footage.video_file is None]
-    others = _names(unused, by_id, is_subtitle) or listed(_subtitles_beside(source, missing))
+    others = _names(unused, by_id, locate.is_subtitle) or listed(_subtitles_beside(source, missing))
     message = (
         f"{len(videos) - len(missing):,} of {len(videos):,} videos have subtitles under "
         f"{', '.join(map(str, source.roots()))}"
@@ -138,8 +129,8 @@ def _subtitle_finding(source: Source, videos: Sequence[VideoReference], unused: 
     if others:
         status = Status.WARNING
         name = "<id>" if by_id else "<name of the video>"
-        message += f"; not read: {others}; rename them to {name}{SUBTITLE_SUFFIXES[0]}"
-        message += f" (or {', '.join(SUBTITLE_SUFFIXES[1:])})"
+        message += f"; not read: {others}; rename them to {name}{locate.SUBTITLE_SUFFIXES[0]}"
+        message += f" (or {', '.join(locate.SUBTITLE_SUFFIXES[1:])})"
         if not by_id and not source.has_subtitles:
             message += ", and set `subtitles` in the declaration to their folder"
     elif len(missing) == len(videos) and source.has_subtitles:
@@ -158,12 +149,12 @@ def _subtitles_beside(source: Source, videos: Sequence[VideoReference]) -> list[
             continue
         if isinstance(file, Path):
             beside = sorted(file.parent.glob(f"{escape(file.stem)}.*"))
-            names += [path.name for path in beside if is_subtitle(path.name)]
+            names += [path.name for path in beside if locate.is_subtitle(path.name)]
     return names
 
 
 def _duplicates(
-    videos: Sequence[VideoReference], media: MediaIndex, unused: _Unused
+    videos: Sequence[VideoReference], media: locate.MediaIndex, unused: _Unused
 ) -> Iterator[Finding]:
     pairs = [
         f"{used} is read, {other} is not"
@@ -171,8 +162,8 @@ def _duplicates(
         if (used := media.videos.get(video.file_stem))
         for other in unused.get(video.file_stem, ())
         if other.stem == used.stem
-        and other.suffix.lower() in VIDEO_SUFFIXES
-        and state_of(other).bytes != state_of(used).bytes
+        and other.suffix.lower() in locate.VIDEO_SUFFIXES
+        and locate.state_of(other).bytes != locate.state_of(used).bytes
     ]
     if pairs:
         message = f"two files of one video: {listed(pairs, separator='; ')}; remove one of them"

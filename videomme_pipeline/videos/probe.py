@@ -122,14 +122,12 @@ def content_hash(path: VideoSource, hashes: HashCache | None = None) -> str:
     return value
 
 
-def known_hash(path: VideoSource, hashes: HashCache, *, is_stored: bool) -> str | None:
+def known_hash(path: VideoSource, hashes: HashCache) -> str | None:
     """The content hash of a file that was hashed before, or None. Nothing else is read.
 
-    A file that has changed since is read again, and so is a new one with `is_stored`, from which
-    something that is stored was built. Raises OSError if a file cannot be read.
+    A file that has changed since is read again. Raises OSError if a file cannot be read.
     """
-    is_known = is_stored or all(map(hashes.knows, _files(path)))
-    return content_hash(path, hashes) if is_known else None
+    return content_hash(path, hashes) if all(map(hashes.knows, _files(path))) else None
 
 
 def _files(path: VideoSource) -> Sequence[MediaFile]:

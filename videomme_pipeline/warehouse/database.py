@@ -23,6 +23,7 @@ from videomme_pipeline.storage.layout import Store
 from videomme_pipeline.storage.publish import publish, replacing
 from videomme_pipeline.storage.results import Results
 from videomme_pipeline.storage.tables import set_aside
+from videomme_pipeline.warehouse import loading
 from videomme_pipeline.warehouse.definitions import (
     definitions,
     identifier,
@@ -32,15 +33,6 @@ from videomme_pipeline.warehouse.definitions import (
     views,
 )
 from videomme_pipeline.warehouse.evidence import citation_findings
-from videomme_pipeline.warehouse.loading import (
-    TABLES,
-    add_constants,
-    add_segments,
-    benchmark_rows,
-    create_table,
-    facet_types,
-    load_table,
-)
 
 _log = logging.getLogger(__name__)
 
@@ -78,7 +70,7 @@ def _build_file(path: Path, store: Store) -> list[str]:
         connection.execute("checkpoint")
     path.with_name(f"{path.name}.wal").unlink(missing_ok=True)
     with _open(path) as connection:
-        for name in (*TABLES, *views()):
+        for name in (*loading.TABLES, *views()):
             connection.execute(f"describe {identifier(name)}")  # fails if it is not in the file
     return left_out
 
@@ -119,7 +111,7 @@ def findings_of(store: Store, benchmark: str) -> list[CitationFinding]:
     results = Results(store, benchmark=benchmark)
     with duckdb.connect() as connection:
         for name in ("questions", "videos", "scored_questions", "evaluated_videos"):
-            for sentence in load_table(connection, name, results):
+            for sentence in loading.load_table(connection, name, results):
                 _log.warning("%s", sentence)
         return list(citation_findings(connection, results))
 
@@ -167,14 +159,14 @@ def build(connection: duckdb.DuckDBPyConnection, store: Store) -> list[str]:
     """Create all tables and views in an empty database, and return the sentences of `rebuild`."""
     left_out: list[str] = []
     results = Results(store)
-    for name in TABLES:
-        left_out += load_table(connection, name, results)
-    add_segments(connection, store.warehouse)
+    for name in loading.TABLES:
+        left_out += loading.load_table(connection, name, results)
+    loading.add_segments(connection, store.warehouse)
     for sentence in left_out:
         _log.warning("left out of the DuckDB file: %s", sentence)
     findings = to_table(citation_findings(connection, results), CitationFinding)
-    create_table(connection, "citation_findings", findings)
-    add_constants(connection)
+    loading.create_table(connection, "citation_findings", findings)
+    loading.add_constants(connection)
     connection.execute(scalar_macros())
     macros = sql_files("macros")
     for name, sql in definitions().items():
@@ -186,10 +178,10 @@ def build(connection: duckdb.DuckDBPyConnection, store: Store) -> list[str]:
 def _fingerprint(results: Results) -> str:
     """Hash of the name of each file, and of the code. A file with a name never changes."""
     code = [module.read_text() for module in sorted(Path(__file__).parent.glob("*.py"))]
-    sql = [*definitions().items(), scalar_macros(), benchmark_rows(), facet_types()]
+    sql = [*definitions().items(), scalar_macros(), loading.benchmark_rows(), loading.facet_types()]
     files = [
         str(path.relative_to(results.store.root))
-        for _, list_files in TABLES.values()
+        for _, list_files in loading.TABLES.values()
         for path in list_files(results)
     ]
     return text_fingerprint(*map(repr, (code, sql, files)))

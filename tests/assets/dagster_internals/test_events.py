@@ -14,7 +14,7 @@ from dagster._core.storage.event_log.base import EventLogStorage
 
 from tests.support.projects import ALL, EVERYTHING, needs_postgres
 from tests.support.stored_events import materializations
-from videomme_pipeline.assets.dagster_internals.events import EVENTS_AT_A_TIME, EventBatch
+from videomme_pipeline.assets.dagster_internals import EVENTS_AT_A_TIME, EventBatch
 from videomme_pipeline.assets.instance import open_instance
 from videomme_pipeline.assets.run import refresh_project
 from videomme_pipeline.assets.runner import DATA_VERSION_TAG
@@ -165,7 +165,7 @@ def test_if_storing_a_batch_fails_events_are_stored_one_by_one(
     def reject(storage: EventLogStorage, events: object) -> None:
         raise TypeError("another signature")
 
-    monkeypatch.setattr("videomme_pipeline.assets.dagster_internals.events._store_in_sql", reject)
+    monkeypatch.setattr("videomme_pipeline.assets.dagster_internals._store_in_sql", reject)
 
     def together(context: dg.OpExecutionContext) -> None:
         with EventBatch(context) as events:

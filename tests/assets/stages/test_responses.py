@@ -52,7 +52,8 @@ def test_missing_or_damaged_frames_fail_only_their_own_video(write_served: Write
         project = write_served(server.base_url)
         frames, responses = stage(project, "frames"), stage(project, "responses")
         missing, damaged, intact = [
-            frames.target(VideoVariant(video_id, "uniform_n-4")).path for video_id in VIDEOS
+            frames.path_of(frames.target(VideoVariant(video_id, "uniform_n-4")))
+            for video_id in VIDEOS
         ]
         missing.unlink()
         damaged.write_bytes(damaged.read_bytes()[:-9])

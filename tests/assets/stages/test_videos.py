@@ -73,7 +73,8 @@ def test_a_video_that_goes_or_changes_after_probing_fails_alone(
     assert "no file" in reasons["002"]
     assert "videomme/videos 003 is not up to date" in reasons["003"]
     assert all(
-        frames.target(p).path.exists() == (p.video == "004") for p in frames.partitions(["few"])
+        frames.path_of(frames.target(p)).exists() == (p.video == "004")
+        for p in frames.partitions(["few"])
     )
 
 
@@ -82,7 +83,7 @@ def test_frames_that_another_run_has_stored_meanwhile_do_not_count_as_built(
 ) -> None:
     frames = stage(project, "frames")
     targets = [frames.target(partition) for partition in frames.partitions(["few"])]
-    targets[0].path.unlink()
+    frames.path_of(targets[0]).unlink()
     results = [result for result in frames.build(targets) if isinstance(result, BuildResult)]
     assert {result.target.partition: result.by_others for result in results} == {
         target.partition: target is not targets[0] for target in targets

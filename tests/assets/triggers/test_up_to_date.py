@@ -38,7 +38,7 @@ def test_the_check_follows_files_and_settings_that_dagster_does_not_know(
     assert tick(project, instance) == {}, "nothing changed"
 
     frames = stage(project, "frames")
-    lost = frames.target(frames.parse_key("uniform_n-4|002")).path
+    lost = frames.path_of(frames.target(frames.parse_key("uniform_n-4|002")))
     lost.unlink()
     (changed,) = tick(project, instance).values()
     assert changed.asset_key == asset_key(frames)
@@ -168,6 +168,6 @@ def test_the_severity_is_a_setting(
 ) -> None:
     (project.configuration.folder / "runs.yaml").write_text(setting)
     frames = stage(project, "frames")
-    frames.target(frames.parse_key("uniform_n-4|002")).path.unlink()
+    frames.path_of(frames.target(frames.parse_key("uniform_n-4|002"))).unlink()
     changed = tick(project.reopened(), instance)["frames"]
     assert (changed.passed, changed.severity) == (False, severity)

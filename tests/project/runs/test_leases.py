@@ -35,7 +35,7 @@ def test_jobs_of_another_run_follow_once_it_has_ended(
     first_group = next(other)
     rest = [number for group in leased(JOBS, database, end_other) for number in group]
     assert rest == [*range(len(first_group), len(JOBS)), *first_group]
-    assert messages == [f"Waiting for {len(first_group)} videos that another run is working on"]
+    assert messages == [f"Waiting for videos that another run is working on: {len(first_group)}"]
 
 
 def test_groups_are_larger_with_more_tasks_at_the_same_time(tmp_path: Path) -> None:

@@ -41,7 +41,8 @@ def changed(number: int, **facts: Any) -> list[Answer]:
 
 def test_a_complete_evaluation_passes_every_check() -> None:
     every = {check.__name__: Status.OK for check in CITATION_CHECKS}
-    del every["sameness"], every["finish_reasons"], every["pruned_videos"]
+    for check in ("sameness", "finish_reasons", "pruned_videos", "conversation"):
+        del every[check]
     assert {row.check: row.status for row in checked(evidence())} == every
 
 
@@ -196,6 +197,12 @@ def test_dropped_tokens_of_videos_are_stated() -> None:
     assert as_pictures.frame_tokens((448, 252), 8) is not None
     stored = replace(evidence(), specification={"model": {**model, "frames_as": None}})
     assert "pruned_videos" not in {row.check for row in checked(stored)}
+
+
+def test_conversations_are_stated() -> None:
+    finding = found("conversation", replace(evidence(), specification={"conversation": "group"}))
+    assert finding.status is Status.WARNING
+    assert "one conversation, so the model saw its earlier answers" in finding.summary
 
 
 def test_missing_subtitles_block_in_a_complete_benchmark() -> None:

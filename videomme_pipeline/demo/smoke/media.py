@@ -14,14 +14,7 @@ from upath import UPath
 
 from videomme_pipeline.demo.package_files import PackageFile, fetch
 from videomme_pipeline.demo.smoke.drawing import ENCODER, GOP_FRAMES, srt, word_lines, write_video
-from videomme_pipeline.demo.smoke.scripts import (
-    DATA,
-    DRAWING_VERSION,
-    Script,
-    scripts,
-    video_ids,
-    youtube_id,
-)
+from videomme_pipeline.demo.smoke.scripts import DATA, DRAWING_VERSION, Script, scripts, video_ids
 from videomme_pipeline.errors import AnnotationError
 from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.rows import from_values
@@ -77,6 +70,11 @@ def make_video(video_id: str, folder: Path) -> Path:
     if is_v2:
         _place_copy(video, folder / f"{video_id}.mp4")
     return video
+
+
+def youtube_id(video_id: str) -> str:
+    """Stem of a video's files: eleven characters, sometimes with a leading hyphen."""
+    return f"{'-' if video_id.endswith('7') else 'v'}smoke-{int(video_id):04d}"
 
 
 def _source(video_id: str) -> Script | RealClip:

@@ -109,8 +109,3 @@ def questions(benchmark: str) -> tuple[Question, ...]:
 def video_ids(benchmark: str = "smoke") -> tuple[str, ...]:
     """Video ids of `benchmark`, from "001". The videos of `smoke_v2` are a subset of `smoke`."""
     return tuple(video.video_id for video in videos_of(questions(benchmark)))
-
-
-def youtube_id(video_id: str) -> str:
-    """Stem of a video's files: eleven characters, sometimes with a leading hyphen."""
-    return f"{'-' if video_id.endswith('7') else 'v'}smoke-{int(video_id):04d}"

@@ -9,7 +9,7 @@ import mimetypes
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import chain
+from itertools import chain, cycle
 from typing import Any
 
 import orjson
@@ -112,8 +112,8 @@ def request_body(
 ) -> RequestBody:
     """The JSON body of one question, whose `frames` an earlier question of the video may have.
 
-    The messages about one video are equal byte for byte up to the question, so that an
-    endpoint's prefix cache can be used.
+    The first message of a conversation has the frames. The messages about one video are equal byte
+    for byte up to the question, so that an endpoint's prefix cache can be used.
 
     ResponseFailure if the body exceeds a limit of the endpoint. ModelError if the endpoint cannot
     constrain answers or sample a video in this way, or if the prompt has text between frames that
@@ -122,11 +122,12 @@ def request_body(
     head = orjson.dumps(_parameters(spec, request))[:-1] + b',"messages":['
     if request.prompt.system is not None:
         head += orjson.dumps({"role": "system", "content": request.prompt.system}) + b","
-    body = RequestBody(
-        head + b'{"role":"user","content":[',
-        frames or frame_part(spec, request),
-        _text_part(request.prompt.text) + b"]}]}",
-    )
+    first, *later = request.texts
+    tail = _text_part(first) + b"]}"
+    for role, text in zip(cycle(("assistant", "user")), later, strict=False):
+        tail += b"," + orjson.dumps({"role": role, "content": text})
+    head += b'{"role":"user","content":['
+    body = RequestBody(head, frames or frame_part(spec, request), tail + b"]}")
     _check_limits(spec, request, body)
     return body
 

@@ -51,7 +51,7 @@ class OpenAICompatibleModel:
                 context_tokens,
                 frames=len(request.frames.frames),
                 frame_tokens=self.spec.tokens_of(request.frames),
-                text_characters=len(request.prompt.system or "") + len(request.prompt.text),
+                text_characters=len(request.prompt.system or "") + sum(map(len, request.texts)),
             )
             if problem is not None:
                 raise ResponseFailure(FailureKind.TOO_LARGE, problem)

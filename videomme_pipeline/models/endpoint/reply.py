@@ -174,7 +174,7 @@ def _other_frames_warning(spec: EndpointSpec, request: Request, reply: Reply) ->
         fits, rule = seen == count, f"{expected:,} tokens"
     else:
         prompt, sound = request.prompt, request.frames.sound or b""
-        texts = (prompt.system or "", prompt.text, prompt.before_frames, *prompt.after_frame)
+        texts = (prompt.system or "", *request.texts, prompt.before_frames, *prompt.after_frame)
         others = sum(map(len, texts)) + count * _OTHER_FRAME_TOKENS + len(sound) // _TOKEN_BYTES
         fits = expected * MIN_TOKEN_SHARE <= reported <= expected / MIN_TOKEN_SHARE + others
         rule = f"{expected:,} tokens"

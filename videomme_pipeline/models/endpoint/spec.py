@@ -283,6 +283,10 @@ class EndpointSpec(ModelSpec):
         return self.audio
 
     @property
+    def takes_history(self) -> bool:
+        return type(self) is EndpointSpec  # the clients of other packages may send one question
+
+    @property
     def request_schedule(self) -> Schedule:
         return self.schedule or self.endpoint_profile.schedule
 

@@ -5,13 +5,12 @@ are counted before its frames arrive, because a small engine caches only the lat
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Hashable
 from contextlib import suppress
 from dataclasses import replace
 
 from videomme_pipeline.errors import VideoMMEError
 from videomme_pipeline.models.video_llm import Reply, Request, ResponseFailure
-from videomme_pipeline.prompts.render import Prompt
 
 _ATTEMPTS = 2
 """The second attempt follows the answer to the question, when the endpoint works."""
@@ -24,19 +23,19 @@ class TextCounts:
 
     def __init__(self, ask: Callable[[Request], Awaitable[Reply]]) -> None:
         self._ask = ask
-        self._replies: dict[Prompt, asyncio.Task[Reply | None]] = {}
-        self._charged: set[Prompt] = set()
+        self._replies: dict[Hashable, asyncio.Task[Reply | None]] = {}
+        self._charged: set[Hashable] = set()
 
     def start(self, request: Request) -> None:
         """Start to count the texts of `request` and of the requests with the same frames."""
         for item in (request, *request.same_frames):
-            if item.prompt not in self._replies:
+            if (text := (item.prompt, item.history)) not in self._replies:
                 count = self._count(replace(item, frames=request.frames))
-                self._replies[item.prompt] = asyncio.create_task(count)
+                self._replies[text] = asyncio.create_task(count)
 
     async def reply_to(self, request: Request) -> Reply | None:
         """The reply to the text of `request`, or None. Only the first one has its cost."""
-        text = request.prompt
+        text = request.prompt, request.history
         with suppress(TimeoutError):
             async with asyncio.timeout(_WAIT_SECONDS):
                 for _ in range(_ATTEMPTS):

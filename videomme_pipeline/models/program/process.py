@@ -204,6 +204,7 @@ def _question_line(request: Request, folder: Path) -> bytes:
         "options": question.options,
         "system": prompt.system,
         "prompt": prompt.text,
+        "history": [{"prompt": t.prompt.text, "text": t.answer} for t in request.history],
         "between_frames": list(filter(None, [prompt.before_frames])) + list(prompt.after_frame),
         "subtitles": [
             {name: getattr(line, name) for name in ("start_seconds", "end_seconds", "text")}

@@ -109,6 +109,10 @@ class ProgramSpec(ModelSpec):
         return True
 
     @property
+    def takes_history(self) -> bool:
+        return True
+
+    @property
     def costs_money(self) -> bool:
         return self.is_paid
 

@@ -27,7 +27,12 @@ from videomme_pipeline.prompts.render import Prompt
 from videomme_pipeline.responses.collect import collect
 from videomme_pipeline.responses.delivery import AskingProgress
 from videomme_pipeline.responses.journal import Journal
-from videomme_pipeline.responses.requests import RequestPlan, VideoRequests, planned_requests
+from videomme_pipeline.responses.requests import (
+    RequestPlan,
+    VideoRequests,
+    pending_requests,
+    settle_stored,
+)
 from videomme_pipeline.responses.response import Response
 from videomme_pipeline.videos.sound import SOUND_VERSION, sound_of
 
@@ -57,6 +62,7 @@ def requests_of(inputs: Inputs, prompts: Sequence[Prompt] | None = None) -> list
             frame_digests=[_digest(inputs, frame) for frame in shown[part][0]],
             load_frames=partial(_load, inputs, source, part),
             error=shown[part][1],
+            is_conversation=inputs.evaluation.conversation is not None,
         )
         for part, questions in inputs.parts
     ]
@@ -190,7 +196,9 @@ def ask_model(
         if spec.costs_money:
             plan = replace(plan, max_cost_dollars=spending.left_dollars)
         spec = project.server_record.with_server(spec)
-        needs_servers = are_ours and _has_unsettled(requests, spec, journal, plan)
+        needs_servers = are_ours and any(
+            settle_stored(pending_requests(video, spec, plan), journal)[1] for video in requests
+        )
         model = servers.model(spec, on_progress=project.on_progress if needs_servers else None)
         responses = collect(requests, model, journal, plan, on_progress=show)
         stack.enter_context(closing(responses))
@@ -229,17 +237,6 @@ def _wait_of(progress: AskingProgress) -> str:
     if progress.elsewhere and not progress.in_flight:
         return f"another run is asking {progress.elsewhere:,} of the questions"
     return ""
-
-
-def _has_unsettled(
-    requests: Sequence[VideoRequests], spec: ModelSpec, journal: Journal, plan: RequestPlan
-) -> bool:
-    for video in requests:
-        planned = planned_requests(video, spec.identity, plan, needs_frames=spec.needs_frames)
-        fingerprints = {request.fingerprint for request in planned}
-        if journal.settled(fingerprints) != fingerprints:
-            return True
-    return False
 
 
 @contextmanager

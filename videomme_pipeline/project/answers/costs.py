@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from itertools import product
+from itertools import accumulate, product
 
 import numpy as np
 
@@ -26,7 +26,7 @@ from videomme_pipeline.responses.estimate import (
     estimate_cost,
 )
 from videomme_pipeline.responses.journal import Journal
-from videomme_pipeline.responses.requests import VideoRequests, planned_requests
+from videomme_pipeline.responses.requests import VideoRequests, pending_requests, settle_stored
 from videomme_pipeline.videos.packets import FrameTimes
 from videomme_pipeline.videos.probe import Video
 
@@ -77,8 +77,8 @@ def _pending_videos(
             texts = [(prompt.system or "") + prompt.text for _, prompt in video.questions]
             requests = len(texts) * repeats
             if pending.journal is not None:
-                planned = planned_requests(video, model.identity, plan)
-                requests -= len(pending.journal.settled(item.fingerprint for item in planned))
+                settled, _ = settle_stored(pending_requests(video, model, plan), pending.journal)
+                requests -= len(settled)
             yield pending.about(row, len(video.frame_digests), texts, requests)
 
 
@@ -101,8 +101,11 @@ class _Pending:
         is_certain: bool = True,
     ) -> PendingVideo:
         tokens, sampling = frame_tokens(video, frames, self.evaluation), self.evaluation.sampling
+        answers = 0.0
+        if self.evaluation.conversation:  # each request has the turns before it
+            texts, answers = list(accumulate(texts)), (len(texts) - 1) / 2
         pending = _pending(texts, requests, tokens, is_certain=is_certain)
-        pending = replace(pending, frames=frames)
+        pending = replace(pending, frames=frames, earlier_answers=answers)
         if video is None or sampling is None or not requests:
             return pending
         problem = context_problem(

@@ -21,6 +21,7 @@ from videomme_pipeline.project.state.versions import Versions
 from videomme_pipeline.prompts.render import Prompt, render
 from videomme_pipeline.responses.response import Response
 from videomme_pipeline.rows import Row
+from videomme_pipeline.scoring.statistics.groups import question_order
 from videomme_pipeline.storage.layout import Store
 from videomme_pipeline.storage.objects import RemoteFile
 from videomme_pipeline.storage.tables import read_rows
@@ -49,6 +50,8 @@ class Inputs:
     @property
     def parts(self) -> list[tuple[str | None, Sequence[Question]]]:
         """The questions with the same frames: all with None, or each with its id."""
+        if self.evaluation.conversation:  # in the order of its turns
+            return [(None, sorted(self.questions, key=lambda q: question_order(q.question_id)))]
         if not isinstance(self.evaluation.sampling, FromFile):
             return [(None, self.questions)]
         return [(question.question_id, (question,)) for question in self.questions]
@@ -79,7 +82,7 @@ class Inputs:
         """The video file, to send it instead of frames. Raises VideoError without a usable file."""
         snapshot, video_id = self.benchmark.snapshot, self.video_id
         reference = snapshot.reference(video_id)
-        path = snapshot.source.files(reference).video
+        path = snapshot.files(video_id).video
         has_clip = reference.footage.clip is not None and not self.evaluation.model.reads_parts
         if not isinstance(path, Path) or has_clip:
             is_remote = isinstance(path, RemoteFile)
@@ -125,22 +128,26 @@ class Inputs:
     def render_prompts(self) -> list[Prompt]:
         """One prompt per question, rendered from the stored frames and subtitle lines.
 
-        Raises NotReadyError if these are missing, and PromptError if the template does not fit.
+        Later turns of a conversation have neither, because the model has seen those of the first.
+        Raises NotReadyError if these are missing, PromptError if the template does not fit, and
+        ConfigurationError if the evaluation has a part of a conversation.
         """
         lines, alignment = self.lines(), self.evaluation.alignment
-        prompts = []
+        template, prompts = self.evaluation.template, list[Prompt]()
+        size, chosen = len(self.benchmark.snapshot.questions[self.video_id]), len(self.questions)
+        if self.evaluation.conversation and chosen < size:
+            raise ConfigurationError(
+                f"`questions` has {chosen} of the {size} questions on {self.video_id}, which are "
+                "one conversation; name all of them, or none"
+            )
         for part, questions in self.parts:
             frame_seconds = [frame.pts_seconds for frame in self.shown_frames(part)]
             own = lines and [line for line in lines if line.question_id == part]
             prompts += [
-                render(
-                    self.evaluation.template,
-                    question,
-                    own,
-                    frame_seconds=frame_seconds,
-                    alignment=alignment,
-                )
-                for question in questions
+                render(template, question, own, frame_seconds=frame_seconds, alignment=alignment)
+                if number == 0 or not self.evaluation.conversation
+                else render(template, question, None, frame_seconds=())
+                for number, question in enumerate(questions)
             ]
         return prompts
 

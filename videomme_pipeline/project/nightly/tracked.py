@@ -22,13 +22,7 @@ from videomme_pipeline.evaluation.evaluation import Evaluation
 from videomme_pipeline.evaluation.folder import Configuration
 from videomme_pipeline.fingerprint import Spec, fingerprint
 from videomme_pipeline.judge.judge import without_judge
-from videomme_pipeline.project.answers.asking import (
-    ask_model,
-    open_journal,
-    plan_of,
-    requests_of,
-    with_failed_ones,
-)
+from videomme_pipeline.project.answers import asking
 from videomme_pipeline.project.answers.inputs import Inputs
 from videomme_pipeline.project.answers.scores import score_response
 from videomme_pipeline.project.project import Project
@@ -268,21 +262,23 @@ class TrackedEvaluation:
         requests, reasons = list[VideoRequests](), dict[str, str]()
         for video_id in self.videos:
             try:
-                requests += requests_of(Inputs(self.benchmark, video_id, evaluation))
+                requests += asking.requests_of(Inputs(self.benchmark, video_id, evaluation))
             except VideoMMEError as error:
                 reasons[video_id] = str(error)
         default = "never asked"
         try:
-            with open_journal(self.project, evaluation) as journal:
-                plan = plan_of(evaluation, date)
-                for response in ask_model(self.project, evaluation.model, requests, journal, plan):
+            with asking.open_journal(self.project, evaluation) as journal:
+                plan = asking.plan_of(evaluation, date)
+                for response in asking.ask_model(
+                    self.project, evaluation.model, requests, journal, plan
+                ):
                     responses[response.question_id, response.repeat] = response
         except VideoMMEError as error:
             default = str(error)
         for video_id in self.videos:
             questions = self.benchmark.snapshot.questions_of(evaluation)[video_id]
             reason = reasons.get(video_id, default)
-            yield from with_failed_ones(evaluation, questions, responses, reason)
+            yield from asking.with_failed_ones(evaluation, questions, responses, reason)
 
 
 def _is_missing(path: UPath) -> bool:

@@ -41,7 +41,7 @@ def leased(
                 for job in free:
                     del pending[job]
             else:
-                on_wait(f"Waiting for {len(pending):,} videos that another run is working on")
+                on_wait(f"Waiting for videos that another run is working on: {len(pending):,}")
                 time.sleep(_POLL_SECONDS)
 
 

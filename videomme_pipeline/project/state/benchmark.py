@@ -14,7 +14,7 @@ from upath import UPath
 from videomme_pipeline.benchmarks.question import Question, example_ids
 from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.benchmarks.selection import Questions, Selection, group_by_video
-from videomme_pipeline.benchmarks.source import Source
+from videomme_pipeline.benchmarks.source import MediaFiles, Source
 from videomme_pipeline.errors import (
     DamagedFileError,
     NotReadyError,
@@ -118,23 +118,6 @@ class BenchmarkState:
             }
         return self._parents[key].get(variant)
 
-    def planned(self) -> Planned:
-        """The fingerprints that files would have if they were built now, as far as known."""
-        snapshot, configuration = self.snapshot, self._configuration
-        evaluations = frozenset({*configuration.evaluations, *configuration.problems})
-        try:
-            questions, versions = snapshot.questions_version, snapshot.versions
-        except VideoMMEError:
-            return Planned(evaluations=evaluations)
-        videos, scores = dict[str, str](), dict[str, str]()
-        for video_id in snapshot.questions:
-            with suppress(VideoMMEError):
-                videos[video_id] = versions.video(video_id)
-        for evaluation in self.evaluations.values():
-            with suppress(VideoMMEError):
-                scores[evaluation.name] = versions.scores(evaluation)
-        return Planned(evaluations=evaluations, questions=questions, videos=videos, scores=scores)
-
     def open_source(self) -> Source:
         """Open the source of questions and files, or raise LicenseNotAcceptedError."""
         benchmark = find_benchmark(self.name)
@@ -149,6 +132,7 @@ class Snapshot:
 
     def __init__(self, benchmark: BenchmarkState) -> None:
         self._benchmark = benchmark
+        self._files: dict[str, MediaFiles] = {}
         self._content_hashes: dict[str, str | NotReadyError] = {}
         self._subtitle_hashes: dict[str, str | None] = {}
         self._selected: dict[Selection, Questions] = {}
@@ -258,6 +242,24 @@ class Snapshot:
             blind_for=self._benchmark.blind_for,
         )
 
+    @cached_property
+    def planned(self) -> Planned:
+        """The fingerprints that files would have if they were built now, as far as known."""
+        benchmark, configuration = self._benchmark, self._benchmark._configuration
+        evaluations = frozenset({*configuration.evaluations, *configuration.problems})
+        try:
+            questions, versions = self.questions_version, self.versions
+        except VideoMMEError:
+            return Planned(evaluations=evaluations)
+        videos, scores = dict[str, str](), dict[str, str]()
+        for video_id in self.questions:
+            with suppress(VideoMMEError):
+                videos[video_id] = versions.video(video_id)
+        for evaluation in benchmark.evaluations.values():
+            with suppress(VideoMMEError):
+                scores[evaluation.name] = versions.scores(evaluation)
+        return Planned(evaluations=evaluations, questions=questions, videos=videos, scores=scores)
+
     def _has_responses(self, evaluation: str, video_id: str, fingerprint: str) -> bool:
         name = StoredName(variant=evaluation, video=video_id, fingerprint=fingerprint)
         return str(name) in self.names("responses")
@@ -272,26 +274,27 @@ class Snapshot:
         if video_id not in self._content_hashes:
             try:
                 self._content_hashes[video_id] = self._find_content_hash(video_id)
-            except NotReadyError as error:
-                self._content_hashes[video_id] = error
             except VideoMMEError as error:
                 self._content_hashes[video_id] = NotReadyError(str(error))
         content = self._content_hashes[video_id]
         if isinstance(content, NotReadyError):
-            raise content.with_traceback(None)  # else each raise makes its traceback longer
+            raise NotReadyError(str(content))  # a raised error would keep its traceback in memory
         return content
 
     def _find_content_hash(self, video_id: str) -> str:
-        stored = self.names("videos").fingerprints(None, video_id)
+        names = self.names("videos")
         try:
-            path = self.source.files(self.reference(video_id)).video
+            path = self.files(video_id).video
         except VideoMissingError:
+            stored = names.fingerprints(None, video_id)
             if len(stored) != 1:
                 raise
             row = self.path("videos", stored[0], video=video_id)
             return read_rows(row, Video)[0].content_hash
         try:
-            digest = known_hash(path, self._hashes, is_stored=bool(stored))
+            digest = known_hash(path, self._hashes)
+            if digest is None and names.fingerprints(None, video_id):
+                digest = content_hash(path, self._hashes)
         except OSError as error:
             raise NotReadyError(
                 f"video {video_id}: its file {path} cannot be read ({error.strerror}); "
@@ -304,7 +307,10 @@ class Snapshot:
     def subtitle_hash(self, video_id: str) -> str | None:
         """Hash of a video's subtitle file, or None. Raises NotReadyError if it cannot be read."""
         if video_id not in self._subtitle_hashes:
-            path = self.source.subtitle(self.reference(video_id))
+            try:
+                path = self.files(video_id).subtitle
+            except VideoMissingError:
+                path = self.source.subtitle(self.reference(video_id))
             try:
                 digest = content_hash(path, self._hashes) if path else None
             except OSError as error:
@@ -314,6 +320,12 @@ class Snapshot:
                 ) from error
             self._subtitle_hashes[video_id] = digest
         return self._subtitle_hashes[video_id]
+
+    def files(self, video_id: str) -> MediaFiles:
+        """The files of a video. Raises VideoMissingError if the video is not on disk."""
+        if video_id not in self._files:
+            self._files[video_id] = self.source.files(self.reference(video_id))
+        return self._files[video_id]
 
     def reference(self, video_id: str) -> VideoReference:
         """The names of a video in the annotations. Raises NotReadyError without such a video."""

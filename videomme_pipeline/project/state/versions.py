@@ -8,7 +8,9 @@ timeouts and concurrency are not parts.
 """
 
 import json
+from collections import defaultdict
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from videomme_pipeline.benchmarks.question import Question
@@ -66,20 +68,25 @@ class Versions:
     server_keys: Callable[[ModelSpec], Sequence[str | None]]
     is_stored: Callable[[str, str, str], bool] = lambda *_: False
     blind_for: Callable[[Evaluation], Evaluation | None] = lambda _: None
-    _known: dict[Hashable, str] = field(default_factory=dict, init=False)
-    """The values that were computed before, because several stages need the same fingerprints."""
+    _known: defaultdict[Hashable, dict[Hashable, str]] = field(
+        default_factory=lambda: defaultdict(dict), init=False
+    )
+    """The values that several stages need, by kind and video. That of None is a part of all."""
 
     def video(self, video_id: str) -> str:
         """Fingerprint of a video's row: its content, its subtitle file and its clip."""
-        clip = self._footage(video_id).clip
-        return text_fingerprint(
-            "videos",
-            code_version("videos"),
-            video_id,
-            self.content_hash(video_id),
-            self.subtitle_hash(video_id),
-            canonical_json(clip) if clip else None,
-        )
+        values = self._known["videos"]
+        if video_id not in values:
+            clip = self._footage(video_id).clip
+            values[video_id] = text_fingerprint(
+                "videos",
+                code_version("videos"),
+                video_id,
+                self.content_hash(video_id),
+                self.subtitle_hash(video_id),
+                canonical_json(clip) if clip else None,
+            )
+        return values[video_id]
 
     def frame_settings(self, video_id: str, sampling: Sampling) -> str:
         """Fingerprint of everything that changes the frames of a video, except its content."""
@@ -87,75 +94,68 @@ class Versions:
         duration, clip = questions[0].duration, questions[0].footage.clip
         if isinstance(sampling, FromFile):
             return frames_fingerprint(sampling.for_questions(questions), duration, clip)
-        return self._once(
-            ("settings", sampling.name, duration, clip),
-            lambda: frames_fingerprint(sampling, duration, clip),
-        )
+        values = self._known["frame settings", sampling]
+        if (duration, clip) not in values:
+            values[duration, clip] = frames_fingerprint(sampling, duration, clip)
+        return values[duration, clip]
 
     def frames(self, video_id: str, sampling: Sampling) -> str:
         """Fingerprint of the frames of a video under a sampling."""
-        content = self.content_hash(video_id)  # first, because it may not be known yet
-        return text_fingerprint(self.frame_settings(video_id, sampling), content)
+        values = self._known["frames", sampling]
+        if video_id not in values:
+            content = self.content_hash(video_id)  # first, because it may not be known yet
+            values[video_id] = text_fingerprint(self.frame_settings(video_id, sampling), content)
+        return values[video_id]
 
     def sent_frames(self, video_id: str, evaluation: Evaluation) -> str | None:
         """Fingerprint of the frames that an evaluation sends, or None for a blind evaluation."""
         sampling = evaluation.sampling
-        if sampling is None:
-            return None
-        return self._once(
-            ("frames", video_id, evaluation.sampling_name), lambda: self.frames(video_id, sampling)
-        )
+        return None if sampling is None else self.frames(video_id, sampling)
 
     def subtitles(self, video_id: str, evaluation: Evaluation) -> str | None:
         """Fingerprint of the aligned subtitle lines, or None on a track without subtitles."""
-        alignment, track = evaluation.alignment, evaluation.track_name
-        if alignment is None:
+        if evaluation.alignment is None:
             return None
-        settings = self._once(
-            ("subtitles", track),
-            lambda: fingerprint("subtitles", code_version("subtitles"), alignment.fingerprint),
-        )
-        footage = self._footage(video_id)
-        shift = footage.subtitle_shift_seconds
-        return self._once(
-            ("subtitles", track, video_id),
-            lambda: text_fingerprint(
-                settings,
+        values = self._known["subtitles", evaluation.track_name]
+        if None not in values:
+            values[None] = fingerprint(
+                "subtitles", code_version("subtitles"), evaluation.alignment.fingerprint
+            )
+        if video_id not in values:
+            footage = self._footage(video_id)
+            values[video_id] = text_fingerprint(
+                values[None],
                 video_id,
                 self.content_hash(video_id),
                 self.subtitle_hash(video_id),
                 self.sent_frames(video_id, evaluation),
-                None if shift is None else canonical_json(footage),
-            ),
-        )
+                None if footage.subtitle_shift_seconds is None else canonical_json(footage),
+            )
+        return values[video_id]
 
     def prompts(self, video_id: str, evaluation: Evaluation) -> str:
         """Fingerprint of the prompts of a video: template, questions, frames and subtitle lines.
 
         The prompts of a blind evaluation do not depend on the video, so the video may be missing.
         """
-        name, chosen = evaluation.name, evaluation.selection.questions
-        settings = self._once(
-            ("prompts", name),
-            lambda: fingerprint(
-                "prompts", code_version("prompts"), name, evaluation.template.fingerprint
-            ),
-        )
-        return self._once(
-            ("prompts", name, video_id),
-            lambda: text_fingerprint(
-                settings,
+        chosen = evaluation.selection.questions or ()
+        values = self._known["prompts", evaluation.name]
+        if None not in values:
+            values[None] = fingerprint(
+                *("prompts", code_version("prompts"), evaluation.name),
+                evaluation.template.fingerprint,
+                *filter(None, [evaluation.conversation]),
+            )
+        if video_id not in values:
+            values[video_id] = text_fingerprint(
+                values[None],
                 video_id,
-                self._once(("asked", video_id), lambda: self._asked(video_id, answers=False)),
+                self._asked(video_id, answers=False),
                 self.sent_frames(video_id, evaluation),
                 self.subtitles(video_id, evaluation),
-                *(
-                    q.question_id
-                    for q in self.questions[video_id]
-                    if q.question_id in (chosen or ())
-                ),
-            ),
-        )
+                *(q.question_id for q in self.questions[video_id] if q.question_id in chosen),
+            )
+        return values[video_id]
 
     def responses(self, video_id: str, evaluation: Evaluation) -> str:
         """Fingerprint of the responses about a video: model, server, generation and prompts.
@@ -163,34 +163,24 @@ class Versions:
         If several records describe the current server, the first one with stored responses counts.
         """
         name = evaluation.name
-        key = ("responses", name, video_id)
-        if key not in self._known:
-            candidates = [
-                text_fingerprint(settings, video_id, self.prompts(video_id, evaluation))
-                for settings in self._response_settings(evaluation)
-            ]
+        values, settings = self._known["responses", name], self._known["response settings", name]
+        for server in () if settings else self.server_keys(evaluation.model):
+            settings[server] = fingerprint(
+                "responses",
+                code_version("responses"),
+                name,
+                evaluation.model.fingerprint,
+                server,
+                evaluation.generation.fingerprint,
+                evaluation.repeats,
+            )
+        if video_id not in values:
+            prompts = self.prompts(video_id, evaluation)
+            candidates = [text_fingerprint(s, video_id, prompts) for s in settings.values()]
             stored = (f for f in candidates if self.is_stored(name, video_id, f))
             first = candidates[0]
-            self._known[key] = first if len(candidates) == 1 else next(stored, first)
-        return self._known[key]
-
-    def _response_settings(self, evaluation: Evaluation) -> Sequence[str]:
-        """All that responses depend on in every video, once per record of the current server."""
-        key = ("response settings", evaluation.name)
-        if key not in self._known:
-            self._known[key] = " ".join(
-                fingerprint(
-                    "responses",
-                    code_version("responses"),
-                    evaluation.name,
-                    evaluation.model.fingerprint,
-                    server,
-                    evaluation.generation.fingerprint,
-                    evaluation.repeats,
-                )
-                for server in self.server_keys(evaluation.model)
-            )
-        return self._known[key].split()
+            values[video_id] = first if len(candidates) == 1 else next(stored, first)
+        return values[video_id]
 
     def scores(self, evaluation: Evaluation) -> str:
         """Fingerprint of the scores of an evaluation: responses, correct answers, reader and judge.
@@ -198,6 +188,9 @@ class Versions:
         A missing video is a part of it, so its arrival changes the fingerprint, and so are the
         blind evaluation's scores. Raises NotReadyError if the evaluation selects no video.
         """
+        values = self._known["scores"]
+        if evaluation.name in values:
+            return values[evaluation.name]
         selected, chosen = evaluation.selection.of(self.questions), evaluation.selection.questions
         asked = {question.question_id for rows in selected.values() for question in rows}
         if unknown := [name for name in chosen or () if name not in asked]:
@@ -212,7 +205,7 @@ class Versions:
             )
         blind, judge, model = self.blind_for(evaluation), evaluation.judge, evaluation.model
         ends = model.finish_reasons if isinstance(model, EndpointSpec) else ()
-        return text_fingerprint(
+        values[evaluation.name] = text_fingerprint(
             fingerprint(
                 "scores",
                 code_version("scores"),
@@ -226,14 +219,13 @@ class Versions:
             ),
             *(part for video_id in selected for part in self._scored(video_id, evaluation)),
         )
+        return values[evaluation.name]
 
     def _scored(self, video_id: str, evaluation: Evaluation) -> Sequence[str | None]:
-        try:
-            responses: str | None = self.responses(video_id, evaluation)
-        except NotReadyError:
-            responses = None
-        questions = self._once(("scored", video_id), lambda: self._asked(video_id, answers=True))
-        return [video_id, responses, questions]
+        responses: str | None = None
+        with suppress(NotReadyError):
+            responses = self.responses(video_id, evaluation)
+        return [video_id, responses, self._asked(video_id, answers=True)]
 
     def _footage(self, video_id: str) -> Footage:
         if video_id not in self.questions:
@@ -245,7 +237,9 @@ class Versions:
 
     def _asked(self, video_id: str, *, answers: bool) -> str:
         """Hash of a video's questions. Prompts do not contain the `answers`."""
-        questions = self.questions[video_id]
+        values, questions = self._known["asked", answers], self.questions[video_id]
+        if video_id in values:
+            return values[video_id]
         parts: list[str | None] = []
         for question in questions:
             parts += [question.question_id, question.question, str(len(question.options))]
@@ -254,9 +248,5 @@ class Versions:
                 facets = json.dumps(dict(question.facets), sort_keys=True)
                 parts += [question.answer.value, question.youtube_id, question.url, facets]
         in_group = find_benchmark(questions[0].benchmark).grouping is not None
-        return text_fingerprint(str(in_group), *parts)
-
-    def _once(self, key: Hashable, compute: Callable[[], str]) -> str:
-        if key not in self._known:
-            self._known[key] = compute()
-        return self._known[key]
+        values[video_id] = text_fingerprint(str(in_group), *parts)
+        return values[video_id]

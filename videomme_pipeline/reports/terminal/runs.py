@@ -36,31 +36,35 @@ _REPEAT_TITLES = {
     "interval": "95% CI",
 }
 _POWER_TITLES = {"alpha": "level", "effect": "detectable difference (points)"}
+_APART = {
+    "chosen": "Chosen lists of questions (no scores of a benchmark)",
+    "conversation": "Groups of questions, each asked as one conversation",
+}
 _MARKS = {"error": ("failed ", "bold red"), "warn": ("warning", "yellow")}
 """The mark of a failed check by its severity."""
 
 
-def _show_chosen_apart(
+def _show_apart(
     console: Console, rows: Sequence[Row], show: Callable[[Console, Sequence[Row]], None]
 ) -> None:
-    """Print `rows`, and those of chosen lists of questions in a table of their own."""
-    from videomme_pipeline.scoring.scored_question import is_of_chosen  # noqa: PLC0415 - slow
+    """Print `rows`, those of chosen lists and of conversations in tables of their own."""
+    from videomme_pipeline.scoring.scored_question import apart  # noqa: PLC0415 - slow
 
-    show(console, [row for row in rows if not is_of_chosen(row["track"])])
-    if chosen := [row for row in rows if is_of_chosen(row["track"])]:
-        console.print("\nChosen lists of questions (no scores of a benchmark)")
-        show(console, chosen)
+    for reasons in sorted({(), *(apart(row["track"]) for row in rows)}):
+        if reasons:
+            console.print("\n" + "; ".join(_APART[reason] for reason in reasons))
+        show(console, [row for row in rows if apart(row["track"]) == reasons])
 
 
 def score_rows(leaderboard: Sequence[Row]) -> list[dict[str, Any]]:
     """Cells of rows of the `leaderboard` view. If questions failed, scores are lower bounds."""
-    from videomme_pipeline.scoring.scored_question import is_of_chosen  # noqa: PLC0415 - slow
+    from videomme_pipeline.scoring.scored_question import apart  # noqa: PLC0415 - slow
 
     return [
         {
             **{name: row[name] for name in ("benchmark", "evaluation")},
             "questions": _part(row["questions"], row["benchmark_questions"])
-            + (" (chosen)" if is_of_chosen(row["track"]) else ""),
+            + "".join(f" ({reason})" for reason in apart(row["track"])),
             "accuracy": at_least(row["failed"], percent(row["accuracy"])),
             "interval": interval(row["accuracy_low"], row["accuracy_high"]),
             "accuracy_of_answered": percent(row["accuracy_of_answered"]),
@@ -73,7 +77,7 @@ def score_rows(leaderboard: Sequence[Row]) -> list[dict[str, Any]]:
 
 def show_scores(console: Console, leaderboard: Sequence[Row]) -> None:
     """Print rows of the `leaderboard` view."""
-    _show_chosen_apart(
+    _show_apart(
         console, leaderboard, lambda to, rows: show_rows(to, score_rows(rows), SCORE_TITLES)
     )
 
@@ -96,7 +100,7 @@ def show_repeats(console: Console, repeats: Sequence[Row]) -> None:
 
 def show_across(console: Console, rows: Sequence[Row]) -> None:
     """Print the rows of `across_rows`. "n of N" marks a score of only n of N questions."""
-    _show_chosen_apart(console, rows, _show_across)
+    _show_apart(console, rows, _show_across)
 
 
 def _show_across(console: Console, rows: Sequence[Row]) -> None:

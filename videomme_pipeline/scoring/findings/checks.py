@@ -21,6 +21,7 @@ FILE_CHECKS: Sequence[Check] = (
 CITATION_CHECKS: Sequence[Check] = (
     citation_checks.answers,
     citation_checks.release,
+    citation_checks.conversation,
     citation_checks.frames,
     citation_checks.prompt_tokens,
     citation_checks.pruned_videos,

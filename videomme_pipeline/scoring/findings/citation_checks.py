@@ -225,6 +225,15 @@ def pruned_videos(run: Run, _runs: Runs) -> Finding | None:
     )
 
 
+def conversation(run: Run, _runs: Runs) -> Finding | None:
+    """State that the model saw its earlier answers about the same video."""
+    if "conversation" not in (run.specification or {}):
+        return None
+    summary = "each group was asked as one conversation, so the model saw its earlier answers"
+    advice = "state this beside the score, and compare it only with other conversations"
+    return Finding(Status.WARNING, summary, advice)
+
+
 def warnings(run: Run, _runs: Runs) -> Finding:
     """Check that no response was stored with a warning. Warnings about frames are errors."""
     stored = [f"{r.question_id}: {r.warning}" for r in run.answered if r.warning]

@@ -341,7 +341,7 @@ def _decide(text: str, candidates: Sequence[_Candidate], letters: Sequence[Lette
 
 
 _MAX_CHANGES = 2
-"""How often an answer may change. A response that repeats itself changes it more often."""
+"""The most changes of an answer. A response that repeats itself has more."""
 
 
 def _stated_after(candidates: Sequence[_Candidate], position: int) -> list[_Candidate]:
@@ -392,7 +392,7 @@ _LABEL = re.compile(
     r"|(?:(?<=\n.)|(?<=- .))(?=[ \t][^\w\s]))"
 )
 _LAST_PARAGRAPH = re.compile(r"\n\s*\n[^\w\n]*\Z")
-_ITEM_NUMBER = re.compile(r"(?:^|\n)[^\w\n]*\d+[.)][^\w\n]*$")
+_ITEM_NUMBER = re.compile(r"(?:^|\n)[^\w\n]*\d+[.)][^\w\n]*")
 _UNFINISHED = re.compile(r"[^\n]*[.:][^\w\n]+\w[^.!?\n]*\Z(?<![.!?*\"')])")
 _YES_OR_NO = re.compile(r"\W*(?:yes|no|true|false)\W*", re.IGNORECASE)
 _MAX_ITEM_CHARACTERS = 160
@@ -411,7 +411,8 @@ def _list_items(text: str) -> dict[int, bool]:
         if _LAST_PARAGRAPH.search(text, start, labels[-1].start()):
             labels.pop()
     listed = _in_sequence(text, labels)
-    numbered = [index for index, label in enumerate(labels) if _is_numbered(text, label)]
+    number_ends = {number.end() for number in _ITEM_NUMBER.finditer(text)}
+    numbered = [index for index, label in enumerate(labels) if label.start() in number_ends]
     if numbered[1:] or (numbered and _UNFINISHED.match(text, labels[-1].end())):
         listed.update(numbered)
     if listed and [label[1].upper() for label in labels].count("A") > 2:
@@ -437,11 +438,6 @@ def _in_sequence(text: str, labels: Sequence[re.Match[str]]) -> set[int]:
         if len(run) > 2 or [labels[item][1].upper() for item in run] == ["A", "B"]:
             listed.update(run)
     return listed
-
-
-def _is_numbered(text: str, label: re.Match[str]) -> bool:
-    start = max(0, label.start() - _MAX_NUMBER_CHARACTERS)
-    return _ITEM_NUMBER.search(text, start, label.start()) is not None
 
 
 def _continues(text: str, label: re.Match[str], following: re.Match[str]) -> bool:

@@ -96,6 +96,8 @@ def _blank_blocks(text: str) -> str:
             spans.append((opened, _reasoning_end(text, opened, mark.start())))
             return blank_spans(text, [*spans, mark.span()])
         else:
+            if opened is None:  # the chat template opened the block
+                spans.clear()
             spans.append((opened or 0, mark.end()))
             opened = None
     if opened is not None:
@@ -121,15 +123,11 @@ def _blank_channels(text: str) -> str:
 
 
 def blank_spans(text: str, spans: Iterable[Span]) -> str:
-    """`text` with `spans` blanked. Spans are sorted by their ends. A span may include others."""
-    parts: list[str] = []
-    position = 0
+    """`text` with `spans` blanked."""
+    characters = list(text)
     for start, end in spans:
-        if start < position and start == 0:
-            parts, position = [], 0
-        parts += text[position:start], " " * (end - start)
-        position = end
-    return "".join((*parts, text[position:]))
+        characters[start:end] = " " * (end - start)
+    return "".join(characters)
 
 
 def _blank(match: re.Match[str]) -> str:

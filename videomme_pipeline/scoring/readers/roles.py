@@ -70,12 +70,8 @@ def _is_affirmed(written: WrittenLetter) -> bool:
     """True for "C is correct", but not for "player C is better"."""
     if not PATTERNS["affirmed"].match(written.tail):
         return False
-    if not written.words:
-        return True
-    last = written.words[-1]
-    if not last.isascii():
-        return _means_option(last)
-    return last in _BEFORE_SUBJECT
+    last = written.words[-1:]
+    return _BEFORE_SUBJECT.issuperset(last) or any(map(_means_option, last))
 
 
 _BEFORE_SUBJECT = MARKS.union(

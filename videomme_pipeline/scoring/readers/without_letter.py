@@ -92,7 +92,8 @@ def read_contained_option(answer: str, texts: OptionTexts) -> Reading | None:
 
 
 def _sentences(text: str, start: int = 0) -> list[Span]:
-    return [match.span() for match in _SENTENCE.finditer(text, start) if match[0].strip()]
+    matches = _SENTENCE.finditer(text, start)
+    return [match.span() for match in matches if any(map(str.isalnum, match[0]))]
 
 
 def _declared_end(answer: str) -> int:
@@ -186,17 +187,13 @@ def _read_statement(answer: str, texts: OptionTexts, span: Span) -> Reading | No
     is_cut_off = statement[-1:].isalnum() and len(rest.split()) > 1
     is_condition = PATTERNS["condition"].search(answer[start : first.start])
     denials = (PATTERNS[denial].search(words) for denial in ("refuses", "wrong"))
-    if is_question or is_cut_off or is_condition or any(denials):
-        return None
-    return None if _states_other_value(answer, first, end) else first.reading
-
-
-def _states_other_value(answer: str, option: _Occurrence, end: int) -> bool:
-    """True for an option with numbers before another value: "AB is 10 cm, and BC is 15 cm"."""
-    return any(
-        word.text[-1].isdigit() and PATTERNS["before_value"].search(answer[option.end : word.start])
-        for word in words_from(answer, option.end, end)
+    other_values = (  # "AB is 10 cm, and BC is 15 cm"
+        PATTERNS["before_value"].search(answer[first.end : word.start])
+        for word in words_from(answer, first.end, end)
+        if word.text[-1].isdigit()
     )
+    is_unsure = is_question or is_cut_off or is_condition or any(denials) or any(other_values)
+    return None if is_unsure else first.reading
 
 
 # --- An explanation of several sentences
@@ -275,9 +272,9 @@ def _ends_with_value(answer: str, texts: OptionTexts, sentence: Span) -> bool:
 
 def _begins_with_clause(answer: str, texts: OptionTexts, option: _Occurrence, start: int) -> bool:
     """True for "In the image, point B is closer" and "Based on the image, the best match is B"."""
-    if SETS["copulas"].isdisjoint(texts[option.letter].core[1:]):
-        return PATTERNS["based_on"].fullmatch(answer, start, option.start) is not None
-    return PATTERNS["before_clause"].fullmatch(answer, start, option.start) is not None
+    is_clause = not SETS["copulas"].isdisjoint(texts[option.letter].core[1:])
+    before = PATTERNS["before_clause" if is_clause else "based_on"]
+    return before.fullmatch(answer, start, option.start) is not None
 
 
 # --- Texts and values of options in a statement

@@ -14,15 +14,7 @@ from videomme_pipeline.benchmarks.facets import Facets, Measure
 from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.errors import ScoringError
 from videomme_pipeline.scoring.scored_question import UNKNOWN_TRACK, Outcome, ScoredQuestion
-from videomme_pipeline.scoring.statistics.estimates import (
-    Estimate,
-    PairedDifference,
-    accuracy_interval,
-    adjusted_p_values,
-    balanced_weights,
-    clustered_mean,
-    paired_difference,
-)
+from videomme_pipeline.scoring.statistics import estimates
 from videomme_pipeline.scoring.statistics.groups import score_groups
 
 FALSE_DISCOVERY_RATE = 0.05
@@ -41,7 +33,7 @@ class Marginal:
     n: int
     accuracy_a: float
     accuracy_b: float
-    difference: PairedDifference
+    difference: estimates.PairedDifference
     adjusted_p_value: float
     significant: bool
 
@@ -70,12 +62,12 @@ class Comparison:
     evaluation_a: str
     evaluation_b: str
     n: int
-    accuracy_a: Estimate
-    accuracy_b: Estimate
-    accuracy: PairedDifference
-    group_score: PairedDifference | None
-    mean_over: PairedDifference | None
-    flip_rate: Estimate
+    accuracy_a: estimates.Estimate
+    accuracy_b: estimates.Estimate
+    accuracy: estimates.PairedDifference
+    group_score: estimates.PairedDifference | None
+    mean_over: estimates.PairedDifference | None
+    flip_rate: estimates.Estimate
     marginals: tuple[Marginal, ...]
     won: tuple[str, ...]
     lost: tuple[str, ...]
@@ -155,10 +147,10 @@ def compare(
         n=questions,
         accuracy_a=_accuracy(right_a, videos, questions),
         accuracy_b=_accuracy(right_b, videos, questions),
-        accuracy=paired_difference(right_b, right_a, videos),
+        accuracy=estimates.paired_difference(right_b, right_a, videos),
         group_score=_difference(groups, step) if groups else None,
         mean_over=_mean_over(answered, benchmark.mean_of),
-        flip_rate=clustered_mean([_answer(a) != _answer(b) for a, b in answered], videos),
+        flip_rate=estimates.clustered_mean([_answer(a) != _answer(b) for a, b in answered], videos),
         marginals=_marginals(units, step),
         won=_ids(a for a, b in answered if b.is_correct and not a.is_correct),
         lost=_ids(a for a, b in answered if a.is_correct and not b.is_correct),
@@ -170,9 +162,9 @@ def compare(
     )
 
 
-def _accuracy(right: Sequence[bool], videos: Sequence[str], questions: int) -> Estimate:
-    estimate = clustered_mean(right, videos)
-    interval = accuracy_interval(estimate, questions)
+def _accuracy(right: Sequence[bool], videos: Sequence[str], questions: int) -> estimates.Estimate:
+    estimate = estimates.clustered_mean(right, videos)
+    interval = estimates.accuracy_interval(estimate, questions)
     return replace(estimate, low=interval.low, high=interval.high)
 
 
@@ -244,13 +236,13 @@ def _labels(facets: Facets, columns: Sequence[str]) -> dict[str, str]:
 
 def _mean_over(
     pairs: Sequence[tuple[ScoredQuestion, ScoredQuestion]], facet: str | None
-) -> PairedDifference | None:
+) -> estimates.PairedDifference | None:
     """The difference of the means over the values of `facet`, which all have the same weight."""
     labelled = [pair for pair in pairs if facet in pair[0].facets]
     if facet is None or not labelled:
         return None
-    weights = balanced_weights([a.facets[facet] for a, _ in labelled])
-    return paired_difference(
+    weights = estimates.balanced_weights([a.facets[facet] for a, _ in labelled])
+    return estimates.paired_difference(
         [weight * b.is_correct for weight, (_, b) in zip(weights, labelled, strict=True)],
         [weight * a.is_correct for weight, (a, _) in zip(weights, labelled, strict=True)],
         [a.video_id for a, _ in labelled],
@@ -278,7 +270,7 @@ def _marginals(units: Sequence[_Unit], step: float | None) -> tuple[Marginal, ..
         for column, value in unit.labels.items():
             by_value[column, value].append(unit)
     differences = [_difference(group, step) for group in by_value.values()]
-    adjusted = adjusted_p_values([test.p_value for test in differences])
+    adjusted = estimates.adjusted_p_values([test.p_value for test in differences])
     return tuple(
         Marginal(
             column=column,
@@ -296,9 +288,9 @@ def _marginals(units: Sequence[_Unit], step: float | None) -> tuple[Marginal, ..
     )
 
 
-def _difference(units: Sequence[_Unit], step: float | None) -> PairedDifference:
+def _difference(units: Sequence[_Unit], step: float | None) -> estimates.PairedDifference:
     """The difference of questions, or of groups whose scores are multiples of `step` up to 100."""
-    return paired_difference(
+    return estimates.paired_difference(
         [compared.b for compared in units],
         [compared.a for compared in units],
         [compared.video_id for compared in units],

@@ -21,13 +21,8 @@ from blake3 import blake3
 from numpy.typing import ArrayLike, NDArray
 
 from videomme_pipeline.benchmarks.question import Question
+from videomme_pipeline.scoring.statistics import power
 from videomme_pipeline.scoring.statistics.gate import GateCheck, Levels, Verdict
-from videomme_pipeline.scoring.statistics.power import (
-    LEVEL,
-    USUAL_DISCORDANCES,
-    PowerAnalysis,
-    least_significant_videos,
-)
 
 SHAPE = 0.25
 """Between O'Brien–Fleming (0), which rarely stops early, and Pocock (0.5)."""
@@ -58,12 +53,12 @@ def plan_looks(videos: int, most: int = LOOKS) -> tuple[Look, ...]:
 
     A look needs as many videos as can be significant at all, so small benchmarks have fewer looks.
     """
-    count = max(1, min(most, videos // least_significant_videos(LEVEL)))
+    count = max(1, min(most, videos // power.least_significant_videos(power.LEVEL)))
     numbers = [round(videos * (number + 1) / count) for number in range(count)]
     shares = tuple(number / videos for number in numbers)
     # The two one-sided tests of equivalence, each at 5%, share the bounds of a test at 10%.
-    difference = 2 * scipy.special.ndtr(-boundaries(shares, LEVEL))
-    equivalence = scipy.special.ndtr(-boundaries(shares, 2 * LEVEL))
+    difference = 2 * scipy.special.ndtr(-boundaries(shares, power.LEVEL))
+    equivalence = scipy.special.ndtr(-boundaries(shares, 2 * power.LEVEL))
     levels = map(Levels, difference.tolist(), equivalence.tolist())
     return tuple(map(Look, numbers, shares, levels))
 
@@ -116,10 +111,10 @@ def detectable_in_race(questions: int, looks: Sequence[Look]) -> float | None:
     The answers of two similar models are assumed, since nothing is known before the first request.
     """
     videos, level = looks[-1].videos, looks[-1].levels.difference
-    if videos < least_significant_videos(level):
+    if videos < power.least_significant_videos(level):
         return None
-    analysis = PowerAnalysis(
-        questions=questions, videos=videos, discordance=USUAL_DISCORDANCES[1], alpha=level
+    analysis = power.PowerAnalysis(
+        questions=questions, videos=videos, discordance=power.USUAL_DISCORDANCES[1], alpha=level
     )
     return 100 * analysis.effect
 

@@ -5,7 +5,7 @@ import { h, select } from "./dom.js";
 import { copyButton } from "./exports.js";
 import { atLeast, count, day, interval, known, scoreText } from "./format.js";
 import { ordered } from "./tables.js";
-import { isBlocked, mainInterval, mainScore } from "./scores.js";
+import { isBlocked, mainInterval, mainScore, trackTitle } from "./scores.js";
 
 /** A box for one evaluation: the evaluation in the URL, or the best evaluation. */
 export function citationBox(benchmark, params) {
@@ -57,7 +57,7 @@ function scoreSentences(benchmark, item) {
   return (
     `${item.model} on ${benchmark.title}: ${name} ${atLeast(item.failed, scoreText(measure, value))} ` +
     `(95% CI ${interval(low, high)}, clustered by video) on ${count(item.questions)} questions ` +
-    `about ${count(item.videos)} videos, ${item.subtitles ? "with" : "without"} subtitles; ` +
+    `about ${count(item.videos)} videos, ${trackTitle(item)}; ` +
     `sampling ${item.sampling}, prompt ${item.template ?? "unknown"}, reader ${item.reader}; ` +
     `answered ${day(item.answered_at)}. Fingerprint ${item.fingerprint}.`
   );

@@ -234,7 +234,8 @@ function leadSentence(benchmark, { overall, a, b }, second) {
 
 /** Sentence with the number of published results of the same track that are better. */
 function amongPublished(benchmark, best) {
-  if (!benchmark.published || !best.complete || best.failed || best.audio) return null;
+  if (!benchmark.published || !best.complete || best.failed || best.audio || best.conversation)
+    return null;
   const score = known(best.group_score) ? best.group_score : best.accuracy_of_answered;
   const rivals = publishedRows(benchmark).filter((row) => row.with_subtitles === best.subtitles);
   const track = best.subtitles ? "with subtitles" : "without subtitles";

@@ -20,9 +20,9 @@ export function mainInterval(evaluation) {
 }
 
 /** "without subtitles", "with subtitles and audio": scores of different tracks are not compared. */
-export const trackTitle = ({ subtitles, audio, chosen }) =>
-  `${chosen ? "chosen questions, " : ""}${subtitles ? "with" : "without"} subtitles` +
-  (audio ? " and audio" : "");
+export const trackTitle = ({ subtitles, audio, chosen, conversation }) =>
+  `${chosen ? "chosen questions, " : ""}${conversation ? "in conversations, " : ""}` +
+  `${subtitles ? "with" : "without"} subtitles${audio ? " and audio" : ""}`;
 
 /** The tracks of `evaluations` as [title, evaluations], without subtitles first. */
 export function byTrack(evaluations) {

@@ -1,7 +1,8 @@
-"""Materialization events of one step, stored in batches, one event per partition.
+"""Everything that uses private parts of Dagster: stored events, results of checks, and runs.
 
 Dagster commits every event separately, which takes 11 `fdatasync` calls on SQLite. `_store_in_sql`
-stores a batch with three or four statements. If that fails, events are stored one by one.
+stores the materializations of a step in batches, with three or four statements. If that fails,
+events are stored one by one.
 
 On SQLite, the log of a run is a database of its own, which only the page of the run reads. It gets
 one entry per batch, because the page needs about a millisecond of CPU time for each entry.
@@ -13,8 +14,19 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 
 import dagster as dg
+from dagster._core.definitions.asset_checks.asset_check_evaluation import (
+    AssetCheckEvaluationTargetMaterializationData,
+)
+from dagster._core.definitions.job_base import InMemoryJob
 from dagster._core.definitions.source_asset import SYSTEM_METADATA_KEY_SOURCE_ASSET_OBSERVATION
+from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
 from dagster._core.events import DagsterEventType, StepMaterializationData
+from dagster._core.execution.api import execute_run
+from dagster._core.remote_origin import (
+    RegisteredCodeLocationOrigin,
+    RemoteJobOrigin,
+    RemoteRepositoryOrigin,
+)
 from dagster._core.storage.event_log import (
     SqlEventLogStorage,
     SqlEventLogStorageTable,
@@ -26,6 +38,10 @@ from videomme_pipeline.errors import listed
 EVENTS_AT_A_TIME = 500
 SECONDS_AT_MOST = 2.0
 """The longest delay before the UI shows what was built."""
+REPOSITORY = "__repository__"
+"""Dagster's name of the repository of a code location with definitions."""
+Job = dg.JobDefinition | UnresolvedAssetJobDefinition
+"""An ordinary job, or the return type of `dg.define_asset_job`, which Dagster does not export."""
 
 
 class EventBatch(AbstractContextManager["EventBatch"]):
@@ -145,3 +161,67 @@ def _entry(
         job_name=step.job_name,
         dagster_event=event,
     )
+
+
+def newest_materialization(
+    key: dg.AssetKey, instance: dg.DagsterInstance
+) -> AssetCheckEvaluationTargetMaterializationData | None:
+    """The newest materialization of an asset as the target of a check, or None.
+
+    The UI shows a result in gray unless it refers to this materialization.
+    """
+    for record in instance.fetch_materializations(key, limit=1).records:
+        return AssetCheckEvaluationTargetMaterializationData(
+            storage_id=record.storage_id, run_id=record.run_id, timestamp=record.timestamp
+        )
+    return None
+
+
+def newest_evaluation(
+    check: dg.AssetCheckKey, instance: dg.DagsterInstance
+) -> dg.AssetCheckEvaluation | None:
+    """The newest result of a check, or None if its asset was materialized since."""
+    history = instance.event_log_storage.get_asset_check_execution_history(check, limit=1)
+    shown = history[0].evaluation if history else None
+    if not isinstance(shown, dg.AssetCheckEvaluation):
+        return None
+    newest = newest_materialization(check.asset_key, instance)
+    targets = (
+        target and target.storage_id for target in (shown.target_materialization_data, newest)
+    )
+    return shown if len(set(targets)) == 1 else None
+
+
+def evaluation_of_newest(
+    result: dg.AssetCheckResult, instance: dg.DagsterInstance
+) -> dg.AssetCheckEvaluation:
+    """The event of a check result about the newest materialization of its asset."""
+    assert result.asset_key is not None
+    assert result.check_name is not None
+    return dg.AssetCheckEvaluation(
+        asset_key=result.asset_key,
+        check_name=result.check_name,
+        passed=result.passed,
+        severity=result.severity,
+        metadata=result.metadata,
+        description=result.description,
+        target_materialization_data=newest_materialization(result.asset_key, instance),
+    )
+
+
+def origin_of(job: dg.JobDefinition, location: str) -> RemoteJobOrigin:
+    """The origin that the UI expects on a run of `job` in a code location."""
+    code_location = RegisteredCodeLocationOrigin(location)
+    return RemoteRepositoryOrigin(code_location, REPOSITORY).get_job_origin(job.name)
+
+
+def execute(job: dg.JobDefinition, run: dg.DagsterRun, instance: dg.DagsterInstance) -> None:
+    """Work on a run of `job` in this process. Raises its errors, or the cause of a `dg.Failure`.
+
+    The public `execute_in_process` records no code location, and the UI leaves such runs out.
+    """
+    try:
+        execute_run(InMemoryJob(job), run, instance, raise_on_error=True)
+    except dg.Failure as failure:
+        if failure.__cause__ is not None:
+            raise failure.__cause__ from None

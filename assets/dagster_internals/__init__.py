@@ -1,1 +1,0 @@
-"""Everything that depends on private parts of Dagster."""
