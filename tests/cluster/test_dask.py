@@ -1,5 +1,6 @@
 """Real workers of Dask: same results, limits and errors of tasks as on one machine."""
 
+import os
 import random
 import re
 import signal
@@ -17,13 +18,14 @@ import dask
 import psutil
 import pytest
 import yaml
-from distributed import Security
+from distributed import Client, Security
 
 from tests.support import s3_server
 from tests.support.builders import write_video
 from tests.support.child_tasks import (
     double,
     environment_of_a_child,
+    keep_process_alive,
     kill_worker,
     log_and_wait,
     misbehave,
@@ -35,7 +37,7 @@ from tests.support.dask_workers import DaskProcesses, dask_workers
 from tests.support.paths import ROOT
 from videomme_pipeline.assets.run import refresh_project
 from videomme_pipeline.cluster import dask as dask_module
-from videomme_pipeline.cluster.dask import DaskSpec, run_on_worker
+from videomme_pipeline.cluster.dask import DaskSpec, prepare_worker, run_on_worker
 from videomme_pipeline.errors import ClusterError, Status
 from videomme_pipeline.frames.cache import read_frames
 from videomme_pipeline.frames.extract import FrameJob, extract
@@ -269,6 +271,18 @@ def test_workers_go_on_after_a_run_was_killed(tmp_path: Path) -> None:
             (result,) = run_tasks(double, [1], workers=workers, limits=MINUTE)
         assert result.result() == 2
         assert not psutil.pid_exists(child)
+
+
+@slow
+def test_a_worker_that_cannot_close_ends_after_a_minute(tmp_path: Path) -> None:
+    with dask_workers(tmp_path, 1) as cluster, Client(cluster.address) as client:
+        client.wait_for_workers(1)
+        client.run(prepare_worker, versions(), os.getpid())
+        client.run(keep_process_alive)
+        cluster.scheduler.kill()
+        (worker,) = cluster.processes
+        wait_until(lambda: worker.poll() is not None)
+    assert worker.returncode == 1
 
 
 @slow

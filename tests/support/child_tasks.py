@@ -3,6 +3,7 @@
 import ctypes
 import os
 import signal
+import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -86,3 +87,8 @@ def score_or_crash(task: ScoringTask) -> dict[str, float]:
         mark.touch()
         os.kill(os.getpid(), signal.SIGSEGV)
     return {letter: -number for number, letter in enumerate(task.options)}
+
+
+def keep_process_alive() -> None:
+    """Start a thread for which this process waits before it ends."""
+    threading.Thread(target=time.sleep, args=(600,)).start()

@@ -5,6 +5,7 @@ Dask is imported only when a run connects, because every command reads `cluster.
 
 import inspect
 import logging
+import os
 import shlex
 import sys
 import threading
@@ -13,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -32,6 +34,7 @@ from videomme_pipeline.processes.versions import check_versions, versions
 from videomme_pipeline.project.runs.progress import ignore
 from videomme_pipeline.project.runs.settings import CLUSTER_FILE, ClusterSpec
 
+CLOSING_SECONDS = 60.0
 JOBS_SECONDS = 10.0
 """Seconds between looks at the jobs of a cluster, and between replacements of ended ones."""
 _DASK_ERRORS = (AttributeError, ImportError, OSError, RuntimeError, TypeError, ValueError)
@@ -197,7 +200,7 @@ class DaskWorkers:
             self._threads = self.client.nthreads()
             if new := [address for address in self._threads if address not in self._problems]:
                 answers = self.client.run(
-                    check_versions, versions(), workers=new, on_error="return"
+                    prepare_worker, versions(), os.getpid(), workers=new, on_error="return"
                 )
                 self._problems |= {
                     address: answer and str(answer)
@@ -211,6 +214,34 @@ class DaskWorkers:
             ) from error
         self._problems = {a: problem for a, problem in self._problems.items() if a in self._threads}
         return self._problems
+
+
+def prepare_worker(required: Mapping[str, str], client: int, dask_worker: Any) -> None:
+    """Check the versions of a worker, and let its process end once it closes.
+
+    A worker in the process of the `client` never ends it. Raises ClusterError.
+    """
+    check_versions(required)
+    if os.getpid() != client:
+        _end_after(dask_worker)
+
+
+@cache
+def _end_after(worker: Any) -> None:
+    threading.Thread(target=end_if_stuck, args=(worker, CLOSING_SECONDS), daemon=True).start()
+
+
+def end_if_stuck(worker: Any, closing_seconds: float) -> None:
+    """End this process if it still exists some time after its worker began to close.
+
+    Workers of a scheduler that was killed were seen to close for ever, and would hold their jobs.
+    """
+    from distributed.worker import WORKER_ANY_RUNNING  # noqa: PLC0415 - slow to import
+
+    while worker.status in WORKER_ANY_RUNNING:
+        time.sleep(LOOK_SECONDS)
+    time.sleep(closing_seconds)
+    os._exit(1)
 
 
 def run_on_worker(
