@@ -12,10 +12,9 @@ from videomme_pipeline.configuration import nearest, parse_spec, read_yaml
 from videomme_pipeline.errors import ConfigurationError, ModelError
 from videomme_pipeline.models.baselines import Baseline, ConstantSpec, LongestOptionSpec, RandomSpec
 from videomme_pipeline.models.endpoint.spec import EndpointSpec
-from videomme_pipeline.models.pool import ModelPool
 from videomme_pipeline.models.program.spec import ProgramSpec
 from videomme_pipeline.models.spec import ModelSpec, Provider
-from videomme_pipeline.models.video_llm import VideoLLM
+from videomme_pipeline.models.video_llm import ModelPool, VideoLLM
 from videomme_pipeline.processes.secrets import register_key_variables
 
 

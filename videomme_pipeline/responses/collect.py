@@ -21,7 +21,6 @@ from logging import getLogger
 
 from videomme_pipeline.errors import EndpointDownError, StorageError, UnstorableError, VideoMMEError
 from videomme_pipeline.frames.cache import NO_FRAMES, FrameSet
-from videomme_pipeline.models.pool import members_of
 from videomme_pipeline.models.spec import Schedule
 from videomme_pipeline.models.video_llm import (
     FailureKind,
@@ -29,6 +28,7 @@ from videomme_pipeline.models.video_llm import (
     Request,
     ResponseFailure,
     VideoLLM,
+    members_of,
 )
 from videomme_pipeline.responses.endpoints import Affinity, Endpoints, Outage
 from videomme_pipeline.responses.journal import Journal
