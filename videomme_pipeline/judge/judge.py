@@ -70,10 +70,9 @@ class Judge:
 
     @classmethod
     def of(cls, spec: JudgeSpec, catalog: Catalog) -> "Judge":
-        """The judge that `spec` names.
+        """The judge that `spec` names. Raises ModelError if there is no such model.
 
-        ModelError if there is no such model. ConfigurationError if the model has no endpoint and so
-        cannot answer text prompts.
+        ConfigurationError if the model has no endpoint and so cannot answer text prompts.
         """
         model = catalog.find(spec.model)
         if not isinstance(model, EndpointSpec):

@@ -211,12 +211,9 @@ class VideoLLM(Protocol):
     def needs_frames(self) -> bool: ...
 
     async def respond(self, request: Request) -> Reply:
-        """Return the answer to one request.
+        """Return the answer to one request. Raises ResponseFailure if there is none.
 
-        Raises:
-            ResponseFailure: if there is no answer.
-            ModelError: if no question can be answered (wrong key, unknown model). This stops
-                the evaluation.
+        A ModelError stops the evaluation: no question can be answered (wrong key, unknown model).
         """
         ...
 

@@ -87,11 +87,9 @@ def collect(
     The caller may stop early, since the journal contains every answer. Requests continue only
     while the caller waits for the next response. At the end the model is closed.
 
-    Raises:
-        ModelError: after the last response, if no further question can be answered: the
-            endpoint rejects the key, does not know the model or is down.
-        CostLimitError: after the last response, if the budget is used up.
-        StorageError: if the journal cannot be written.
+    Raises StorageError if the journal cannot be written. After the last response, raises ModelError
+    if no further question can be answered (the endpoint rejects the key, does not know the model or
+    is down), and CostLimitError if the budget is used up.
     """
     with asyncio.Runner() as runner:
         clock = runner.get_loop().time

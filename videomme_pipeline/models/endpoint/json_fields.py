@@ -6,24 +6,17 @@ text, because databases and terminals end a text there.
 
 from typing import Annotated, TypeVar
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    ConfigDict,
-    Field,
-    ValidationError,
-    ValidatorFunctionWrapHandler,
-    WrapValidator,
-)
+import pydantic
+from pydantic import AfterValidator, Field, WrapValidator
 
 MAX_TOKENS = 2**63 - 1
 """The largest token count that a database stores."""
 
 
-def _or_none(value: object, validate: ValidatorFunctionWrapHandler) -> object:
+def _or_none(value: object, validate: pydantic.ValidatorFunctionWrapHandler) -> object:
     try:
         return validate(value)
-    except ValidationError:
+    except pydantic.ValidationError:
         return None
 
 
@@ -33,7 +26,7 @@ OrNone = Annotated[AnyType | None, WrapValidator(_or_none)]
 Tokens = OrNone[Annotated[int, Field(ge=0, le=MAX_TOKENS)]]
 
 
-class Fields(BaseModel):
+class Fields(pydantic.BaseModel):
     """Fields of a JSON object. Values of another type are not converted."""
 
-    model_config = ConfigDict(strict=True, frozen=True)
+    model_config = pydantic.ConfigDict(strict=True, frozen=True)
