@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from blake3 import blake3
 
@@ -14,13 +14,11 @@ from videomme_pipeline.models.video_llm import Reply, Request
 class BaselineSpec(ModelSpec):
     """Settings of a baseline, and the rule by which it chooses a letter."""
 
+    needs_frames: ClassVar[bool] = False
+
     @property
     def identity(self) -> Mapping[str, Any]:
         return self.model_dump(exclude={"name", "limits"})
-
-    @property
-    def needs_frames(self) -> bool:
-        return False
 
     @abstractmethod
     def letter_for(self, request: Request) -> Letter:

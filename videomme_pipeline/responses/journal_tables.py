@@ -152,14 +152,9 @@ class JournalDatabase(ABC):
             ]
             if damaged:
                 problem = f"rows of {table} that differ from their checksums: {len(damaged):,}"
-                raise self.damaged(problem, self._deletion(table, damaged))
-
-    def _deletion(self, table: str, damaged: Sequence[object]) -> str | None:
-        """The statement that removes the damaged rows, unless they are too many to list."""
-        if len(damaged) > _LISTED_ROWS:
-            return None
-        keys = ", ".join(f"'{key}'" for key in damaged)
-        return f"delete from {table} where {self.key} in ({keys})"
+                keys = ", ".join(f"'{key}'" for key in damaged)
+                deletion = f"delete from {table} where {self.key} in ({keys})"
+                raise self.damaged(problem, deletion if len(damaged) <= _LISTED_ROWS else None)
 
 
 def insert(table: str) -> str:

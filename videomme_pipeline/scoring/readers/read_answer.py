@@ -57,11 +57,8 @@ def read_answer(
 ) -> Reading:
     """The reading of `response` by `reader`.
 
-    Args:
-        letters: the letters that the question offers, in order.
-        options: the texts of the options in the same order, with or without their letter
-            ("A. Apples." or "Apples."). `careful` uses them to recognize an option that is
-            repeated without its letter; the published readers ignore them.
+    The question offers `letters`, with `options` in the same order ("A. Apples." or "Apples."), by
+    which `careful` recognizes an option without its letter. The published readers ignore `options`.
     """
     return READERS[reader].read(response, letters, options)
 
