@@ -157,8 +157,7 @@ def ask_judge(
     """A judgment of each pair of a question and a response. Stored replies need no request.
 
     Costs are recorded under `<evaluation>@judge`. A failed request raises no error: its judgment
-    contains the error, and a later call sends the request again. ModelError if the API key of the
-    model is not set.
+    contains the error, and a later call sends it again. ModelError if the API key is not set.
     """
     if not pairs:
         return []

@@ -94,11 +94,9 @@ class Usage:
 class Reply:
     """The reply of a model. `collect` records a reply without text as a failure.
 
-    `usage_json` is the `usage` of the response, unchanged; `usage` is read from it. That of a
-    program is an object with its `usage`, `frames_used` and `trace`.
-    `cost_dollars` (US dollars) is None if no price is known. `body` is the body of the HTTP
-    response. `warning` describes a suspicious answer, for example one with fewer prompt tokens
-    than the frames should cost.
+    `usage_json` is as `Response` stores it, and `usage` is read from it. `cost_dollars` is None if
+    no price is known. `body` is the body of the HTTP response. `warning` describes a suspicious
+    answer, for example one with fewer prompt tokens than the frames should cost.
     """
 
     text: str

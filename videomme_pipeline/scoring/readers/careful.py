@@ -80,10 +80,7 @@ _WEAK_RULES = frozenset(("no_letter", "letter_not_offered", "several_letters", "
 
 
 def _marked(answer: str) -> Span | None:
-    """The content of the last box or answer tag that is not empty.
-
-    Tags after a turn or a question that the model adds do not count.
-    """
+    """The last box or answer tag with content, before any turn or question that the model adds."""
     tags = list(_ANSWER_TAG.finditer(answer))
     if tags and (added := PATTERNS["next_question"].search(answer, tags[0].end())):
         tags = [tag for tag in tags if tag.start() < added.start()]
