@@ -13,9 +13,8 @@ from tests.support.projects import needs_postgres
 from videomme_pipeline.errors import StorageError
 from videomme_pipeline.models.video_llm import FailureKind
 from videomme_pipeline.responses.journal import CopiedTable, Journal, copy_journal
-from videomme_pipeline.responses.journal_file import SqliteJournal
+from videomme_pipeline.responses.journal_databases import JournalDatabase, SqliteJournal
 from videomme_pipeline.responses.journal_postgres import PostgresJournal
-from videomme_pipeline.responses.journal_tables import JournalDatabase
 
 NAMES = [f"{number:03}" for number in range(600)]
 """More than one commit of a copy."""

@@ -122,10 +122,7 @@ _REASONS: dict[type[Exception], str] = {
 
 @contextmanager
 def explained(item: str) -> Iterator[None]:
-    """Convert errors of `huggingface_hub`, the network and the disk.
-
-    Raises DownloadError with `item`, cause and next step, or StorageError for the disk's errors.
-    """
+    """Raise errors of hub and network as DownloadError, and those of the disk as StorageError."""
     try:
         yield
     except VideoMMEError:

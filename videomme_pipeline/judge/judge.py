@@ -26,7 +26,7 @@ from videomme_pipeline.models.video_llm import Generation
 from videomme_pipeline.prompts.render import Prompt
 from videomme_pipeline.responses.collect import collect
 from videomme_pipeline.responses.journal import Journal
-from videomme_pipeline.responses.journal_tables import JournalDatabase
+from videomme_pipeline.responses.journal_databases import JournalDatabase
 from videomme_pipeline.responses.requests import RequestPlan, VideoRequests, planned_requests
 from videomme_pipeline.responses.response import Response
 from videomme_pipeline.scoring.readers.careful import read_careful
@@ -188,10 +188,7 @@ def is_left_to_judge(question: Question, response: str) -> bool:
 def judge_requests(
     judge: Judge, pairs: Sequence[tuple[Question, str]]
 ) -> list[tuple[str, VideoRequests]]:
-    """The journal's fingerprint and the request for each pair of a question and a response.
-
-    Equal responses to one question have the same fingerprint.
-    """
+    """The request for each question and response, with a fingerprint that equal pairs share."""
     plan = RequestPlan(evaluation="", generation=judge.generation)  # fingerprints do not contain it
     requests = []
     for question, response in pairs:

@@ -179,7 +179,6 @@ class Endpoints:
         return any(endpoint.has_answered for endpoint in self._endpoints)
 
     def end(self, question: object) -> None:
-        """Record that `question` is not asked again."""
         for endpoint in self._endpoints:
             endpoint.end(question)
 
@@ -295,10 +294,8 @@ class Outage:
     def problem_of_retry(
         self, pending: PendingRequest, delay_seconds: float, *, has_model: bool
     ) -> str | None:
-        """The reason to stop the run instead of asking `pending` again after a delay, or None.
-
-        The next attempt is expected to take as long as the last one.
-        """
+        """The reason to stop the run instead of asking `pending` again after a delay, or None."""
+        # The next attempt is expected to take as long as the last one.
         next_seconds = delay_seconds + pending.attempts[-1].latency_seconds
         is_over = self.seconds_left <= 0 or (
             not has_model

@@ -23,8 +23,7 @@ from uuid import uuid4
 
 from videomme_pipeline.errors import StorageError, UnstorableError
 from videomme_pipeline.processes.identity import ProcessIdentity
-from videomme_pipeline.responses.journal_file import SqliteJournal
-from videomme_pipeline.responses.journal_tables import (
+from videomme_pipeline.responses.journal_databases import (
     ATTEMPT_COLUMNS,
     CHECKED,
     COLUMNS,
@@ -32,6 +31,7 @@ from videomme_pipeline.responses.journal_tables import (
     JournalDatabase,
     Result,
     Session,
+    SqliteJournal,
     Values,
     checked,
     insert,

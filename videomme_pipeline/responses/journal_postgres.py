@@ -11,7 +11,7 @@ from contextlib import closing, suppress
 from dataclasses import dataclass
 
 from videomme_pipeline.errors import StorageError
-from videomme_pipeline.responses.journal_tables import (
+from videomme_pipeline.responses.journal_databases import (
     TABLES,
     JournalDatabase,
     Result,
@@ -149,8 +149,10 @@ class PostgresJournal(JournalDatabase):
         with self.explaining():
             session = PostgresSession(self.url, is_durable=is_durable)
             if not session.has_tables():
-                statements = [f"create schema if not exists {SCHEMA}", *map(_translated, TABLES)]
-                session.transact(lambda: session.execute(";".join(statements)))
+                statements = ";".join([f"create schema if not exists {SCHEMA}", *TABLES])
+                for ours, theirs in _DIALECT.items():
+                    statements = statements.replace(ours, theirs)
+                session.transact(lambda: session.execute(statements))
         return session
 
     def unusable(self, error: Exception) -> StorageError:
@@ -164,9 +166,3 @@ class PostgresJournal(JournalDatabase):
             "remove these rows (an answer among them is asked again): "
             f"psql {shlex.quote(self.title)} -c {command}"
         )
-
-
-def _translated(statement: str) -> str:
-    for ours, theirs in _DIALECT.items():
-        statement = statement.replace(ours, theirs)
-    return statement

@@ -8,14 +8,8 @@ from typing import Any
 
 from videomme_pipeline.benchmarks.question import Letter
 from videomme_pipeline.errors import ScoringError
+from videomme_pipeline.scoring.readers import published
 from videomme_pipeline.scoring.readers.careful import read_careful
-from videomme_pipeline.scoring.readers.published import (
-    OFFICIAL_V1,
-    OFFICIAL_V1_FIRST_RELEASE,
-    OFFICIAL_V2,
-    read_lmms_eval,
-    read_vlmevalkit,
-)
 from videomme_pipeline.scoring.readers.reading import Reader, Reading
 
 
@@ -44,11 +38,13 @@ class RegisteredReader:
 
 READERS: Mapping[ReaderName, RegisteredReader] = {
     ReaderName.CAREFUL: RegisteredReader(read_careful, version="25"),
-    ReaderName.OFFICIAL_V1: RegisteredReader(OFFICIAL_V1, version="1"),
-    ReaderName.OFFICIAL_V1_FIRST_RELEASE: RegisteredReader(OFFICIAL_V1_FIRST_RELEASE, version="1"),
-    ReaderName.OFFICIAL_V2: RegisteredReader(OFFICIAL_V2, version="1"),
-    ReaderName.LMMS_EVAL: RegisteredReader(read_lmms_eval, version="1"),
-    ReaderName.VLMEVALKIT: RegisteredReader(read_vlmevalkit, version="1"),
+    ReaderName.OFFICIAL_V1: RegisteredReader(published.OFFICIAL_V1, version="1"),
+    ReaderName.OFFICIAL_V1_FIRST_RELEASE: RegisteredReader(
+        published.OFFICIAL_V1_FIRST_RELEASE, version="1"
+    ),
+    ReaderName.OFFICIAL_V2: RegisteredReader(published.OFFICIAL_V2, version="1"),
+    ReaderName.LMMS_EVAL: RegisteredReader(published.read_lmms_eval, version="1"),
+    ReaderName.VLMEVALKIT: RegisteredReader(published.read_vlmevalkit, version="1"),
 }
 
 
