@@ -81,7 +81,7 @@ def served(
 @pytest.fixture(scope="module")
 def distrustful(tmp_path_factory: pytest.TempPathFactory) -> Iterator[VllmServer]:
     """vLLM without the options for settings of frames, pictures and local files."""
-    args = {"trust-request-mm-kwargs": False, "limit-mm-per-prompt": {"image": 4, "video": 0}}
+    args = {"trust-request-mm-kwargs": False, "limit-mm-per-prompt": {"image": 4, "video": 1}}
     yield from start(tmp_path_factory.mktemp("vllm"), "qwen3_vl", args=args)
 
 
@@ -356,12 +356,6 @@ def provocations_of_distrustful(video: Path, folder: Path) -> list[Provocation]:
             sized(pixels=10**6),
         ),
         Provocation(
-            "at most 0 video",
-            "--limit-mm-per-prompt",
-            with_frames(4),
-            {"frames_as": "frame_sequence", "extra_body": {"media_io_kwargs": None}},
-        ),
-        Provocation(
             "cannot load local files without",
             "HTTP 500.*--allowed-local-media-path",
             with_video(video, "fps_based-1"),
@@ -372,6 +366,13 @@ def provocations_of_distrustful(video: Path, folder: Path) -> list[Provocation]:
             },
         ),
     ]
+
+
+def provocation_without_videos() -> Provocation:
+    """The error of a server for pictures and sound."""
+    return Provocation(
+        "at most 0 video", "--limit-mm-per-prompt", with_frames(4), {"frames_as": "frame_sequence"}
+    )
 
 
 def sized(pixels: int) -> dict[str, Any]:
@@ -411,7 +412,7 @@ def test_every_text_of_vllm_in_the_table_is_provoked(video: Path, tmp_path: Path
     table = (ROOT / "videomme_pipeline/models/endpoint/known_errors.yaml").read_text("utf-8")
     marked = {text.strip('"') for text in re.findall(r"- (.*?)  # vLLM .*0\.32", table)}
     cases = [case for side in (28, 32) for case in provocations(tmp_path, tmp_path, video, side)]
-    cases += provocations_of_distrustful(video, tmp_path)
+    cases += [*provocations_of_distrustful(video, tmp_path), provocation_without_videos()]
     assert marked == {provoked.text for provoked in cases}
 
 
@@ -425,7 +426,7 @@ async def test_concurrent_questions_about_a_video_are_answered(served: VllmServe
 @pytest.fixture(scope="module")
 def hearing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[VllmServer]:
     """vLLM with a model that hears. Its environment needs `soundfile`."""
-    args = {"limit-mm-per-prompt": {"image": 8, "audio": 1}}
+    args = {"limit-mm-per-prompt": {"image": 8, "audio": 1, "video": 0}}
     yield from start(tmp_path_factory.mktemp("vllm"), "qwen2_5_omni", args=args)
 
 
@@ -444,6 +445,10 @@ async def test_sound_arrives_beside_the_frames(hearing: VllmServer) -> None:
         assert reply.warning is None
     one_second, two, four = counts
     assert (two - one_second, four - two) == (TOKENS_PER_SECOND, 2 * TOKENS_PER_SECOND)
+
+
+async def test_a_server_for_pictures_and_sound_rejects_videos(hearing: VllmServer) -> None:
+    await provoke(hearing, provocation_without_videos())
 
 
 def sound_of(seconds: int) -> bytes:

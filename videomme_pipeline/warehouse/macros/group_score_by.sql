@@ -1,7 +1,7 @@
 -- Group score by facets: one row per benchmark, evaluation and value of the columns in `cell`
 -- Scores are means over complete groups; incomplete groups have no score. A group that was asked several
 -- times is one group. Accuracy is over questions.
--- Without any answer, there is neither.
+-- Without any answer, there is neither. Rounded, since the last digits depend on the order of a sum.
 -- Intervals are Student's t with the clustered error, cut to 0-100 (`clustered_t`). An interval is null
 -- for a single video and if all videos have the same score. `group_score_interval` in
 -- scoring/statistics/estimates.py computes the same.
@@ -26,12 +26,12 @@ cells as (
            count(scored) as groups,
            count(*) filter (groups > coalesce(scored, 0)) as incomplete_groups,
            count(scored) as videos,
-           sum(score) / case when sum(answered) > 0 then sum(scored) end as group_score,
-           case when sum(answered) > 0 then clustered_standard_error(score, scored) end
+           round(sum(score) / case when sum(answered) > 0 then sum(scored) end, 10) as group_score,
+           case when sum(answered) > 0 then round(clustered_standard_error(score, scored), 10) end
                as standard_error,
-           sum(score_official) / case when sum(answered) > 0 then sum(scored) end
+           round(sum(score_official) / case when sum(answered) > 0 then sum(scored) end, 10)
                as group_score_official,
-           sum(linear) / case when sum(answered) > 0 then sum(scored) end as linear_score,
+           round(sum(linear) / case when sum(answered) > 0 then sum(scored) end, 10) as linear_score,
            sum(responses)::bigint as responses,
            sum(correct)::bigint as correct,
            sum(unreadable)::bigint as unreadable,

@@ -1,7 +1,8 @@
 -- The unweighted mean of the accuracies by the values of one facet (`cell` has its column): one row
 -- per (benchmark, evaluation). The error is clustered by video, the interval Student's t within 0-1,
 -- or null for a single video or an error of 0, which would claim certainty.
--- Evaluations without any answer have no row.
+-- Evaluations without any answer have no row. Rounded, since the last digits depend on the order of
+-- a sum.
 with labelled as (
     select benchmark, evaluation, video_id, is_correct::int as correct, outcome <> 'failed' as answered,
            list_value(*columns(lambda c: list_contains(cell, c))) as value
@@ -31,9 +32,9 @@ means as (
     select benchmark, evaluation, any_value(parts) as parts,
            count(*) as videos,
            sum(responses)::bigint as responses,
-           sum(weighted_accuracy) / any_value(parts) as accuracy,
-           sqrt(sum(influence * influence) * count(*) / nullif(count(*) - 1, 0)) / any_value(parts)
-               as standard_error
+           round(sum(weighted_accuracy) / any_value(parts), 12) as accuracy,
+           round(sqrt(sum(influence * influence) * count(*) / nullif(count(*) - 1, 0))
+                 / any_value(parts), 12) as standard_error
     from per_video join sizes using (benchmark, evaluation)
     group by benchmark, evaluation
     having bool_or(answered)
