@@ -213,11 +213,9 @@ class VideoLLM(Protocol):
 
         A ModelError stops the evaluation: no question can be answered (wrong key, unknown model).
         """
-        ...
 
     async def close(self) -> None:
         """Release connections, processes and memory. A later `respond` opens them again."""
-        ...
 
 
 class ModelPool:
