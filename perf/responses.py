@@ -39,8 +39,8 @@ from videomme_pipeline.models.spec import Limits
 from videomme_pipeline.models.video_llm import Generation, Request
 from videomme_pipeline.responses.collect import collect
 from videomme_pipeline.responses.journal import Journal
+from videomme_pipeline.responses.journal_databases import JournalDatabase
 from videomme_pipeline.responses.journal_postgres import PostgresJournal
-from videomme_pipeline.responses.journal_tables import JournalDatabase
 from videomme_pipeline.responses.requests import RequestPlan, VideoRequests
 
 FRAMES = 32

@@ -7,7 +7,7 @@ import pytest
 from videomme_pipeline.benchmarks.question import Letter, Question
 from videomme_pipeline.demo.smoke import scripts as smoke
 from videomme_pipeline.frames.cache import FrameSet
-from videomme_pipeline.models.baselines import Baseline, ConstantSpec, LongestOptionSpec, RandomSpec
+from videomme_pipeline.models.catalog import Baseline, ConstantSpec, LongestOptionSpec, RandomSpec
 from videomme_pipeline.models.video_llm import Generation, Request, VideoLLM
 from videomme_pipeline.prompts.render import Prompt
 

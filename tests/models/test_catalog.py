@@ -8,8 +8,7 @@ from pydantic import ValidationError
 
 from tests.support.paths import ROOT
 from videomme_pipeline.errors import ConfigurationError, ModelError
-from videomme_pipeline.models.baselines import Baseline
-from videomme_pipeline.models.catalog import Catalog, build_model
+from videomme_pipeline.models.catalog import Baseline, Catalog, build_model
 from videomme_pipeline.models.endpoint.client import OpenAICompatibleModel
 from videomme_pipeline.models.endpoint.spec import EndpointSpec
 from videomme_pipeline.models.spec import Limits, Schedule

@@ -25,7 +25,7 @@ from videomme_pipeline.project.project import Project
 from videomme_pipeline.project.state.failures import Failure, FailureLog
 from videomme_pipeline.project.state.partitions import WHOLE, VideoPartition
 from videomme_pipeline.prompts.render import Prompt
-from videomme_pipeline.responses.journal_file import SqliteJournal
+from videomme_pipeline.responses.journal_databases import SqliteJournal
 from videomme_pipeline.responses.response import AttemptRow, Response
 from videomme_pipeline.scoring.findings.run import EvaluatedVideo
 from videomme_pipeline.scoring.scored_question import ScoredQuestion

@@ -43,9 +43,8 @@ from videomme_pipeline.models.video_llm import (
     ResponseFailure,
     Usage,
 )
-from videomme_pipeline.responses import breaker
-from videomme_pipeline.responses.collect import PREFETCHED_VIDEOS, collect
-from videomme_pipeline.responses.delivery import AskingProgress
+from videomme_pipeline.responses import endpoints
+from videomme_pipeline.responses.collect import PREFETCHED_VIDEOS, AskingProgress, collect
 from videomme_pipeline.responses.journal import Journal
 from videomme_pipeline.responses.requests import RequestPlan, VideoRequests, planned_requests
 from videomme_pipeline.responses.response import Response
@@ -278,7 +277,7 @@ def test_an_endpoint_that_only_fails_stops_the_evaluation(tmp_path: Path) -> Non
 def test_an_address_without_a_model_stops_the_evaluation_after_a_few_attempts(
     tmp_path: Path, fault: Fault | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(breaker, "NO_MODEL_SECONDS", 1.0)
+    monkeypatch.setattr(endpoints, "NO_MODEL_SECONDS", 1.0)
     plan = RequestPlan(evaluation="test", limits=Limits(concurrency=2))
     with ExitStack() as up:
         server = up.enter_context(ModelServer(faults=always(fault or Fault.SERVER_ERROR)))
@@ -299,7 +298,7 @@ def test_a_server_that_sends_nothing_stops_the_evaluation_at_the_second_attempt(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(served, "SILENT_SECONDS", served.SILENT_SECONDS / 10)
-    monkeypatch.setattr(breaker, "NO_MODEL_SECONDS", breaker.NO_MODEL_SECONDS / 10)
+    monkeypatch.setattr(endpoints, "NO_MODEL_SECONDS", endpoints.NO_MODEL_SECONDS / 10)
     plan = RequestPlan(evaluation="test", limits=FAST)
     with socket.create_server(("127.0.0.1", 0)) as silent, Journal(tmp_path / "journal") as journal:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}/v1"
@@ -316,7 +315,7 @@ def test_a_server_that_never_recovers_stops_the_evaluation(
     tmp_path: Path, answers: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It says 503 to every request, from the beginning or after some answers."""
-    monkeypatch.setattr(breaker, "FIRST_ANSWER_SECONDS", 1.0)
+    monkeypatch.setattr(endpoints, "FIRST_ANSWER_SECONDS", 1.0)
     limits = Limits(concurrency=2, outage_seconds=2.0)
     plan = RequestPlan(evaluation="test", limits=limits)
 
@@ -344,7 +343,7 @@ def test_a_server_that_never_recovers_stops_the_evaluation(
 def test_one_bad_reply_of_a_slow_model_does_not_stop_the_evaluation(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(breaker, "NO_MODEL_SECONDS", 0.2)
+    monkeypatch.setattr(endpoints, "NO_MODEL_SECONDS", 0.2)
     faults = first_time(Fault.TRUNCATED_JSON)
     with ModelServer(faults=faults, delay_seconds=0.3) as server:
         responses = ask(tmp_path / "journal", videos(2), model_at(server))

@@ -16,10 +16,8 @@ from videomme_pipeline.models.catalog import build_model
 from videomme_pipeline.models.endpoint.spec import EndpointSpec
 from videomme_pipeline.models.spec import Limits
 from videomme_pipeline.models.video_llm import FailureKind, Reply, ResponseFailure
-from videomme_pipeline.responses.breaker import OPEN_SECONDS
-from videomme_pipeline.responses.collect import collect
-from videomme_pipeline.responses.delivery import AskingProgress
-from videomme_pipeline.responses.endpoints import Affinity, Endpoint, Endpoints
+from videomme_pipeline.responses.collect import AskingProgress, collect
+from videomme_pipeline.responses.endpoints import OPEN_SECONDS, Affinity, Endpoint, Endpoints
 from videomme_pipeline.responses.journal import Journal
 from videomme_pipeline.responses.limits import FIRST_CONCURRENCY, Budget
 from videomme_pipeline.responses.requests import RequestPlan

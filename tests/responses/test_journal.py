@@ -20,9 +20,8 @@ from tests.support.projects import needs_postgres
 from videomme_pipeline.errors import StorageError, UnstorableError
 from videomme_pipeline.models.video_llm import FailureKind, Reply, ResponseFailure, Usage
 from videomme_pipeline.responses.journal import Journal
-from videomme_pipeline.responses.journal_file import SqliteJournal
+from videomme_pipeline.responses.journal_databases import JournalDatabase, Session, SqliteJournal
 from videomme_pipeline.responses.journal_postgres import PostgresJournal
-from videomme_pipeline.responses.journal_tables import JournalDatabase, Session
 
 
 @pytest.fixture(

@@ -12,11 +12,9 @@ from tests.support.postgres_server import drop_journal
 from tests.support.projects import needs_postgres
 from videomme_pipeline.errors import StorageError
 from videomme_pipeline.models.video_llm import FailureKind
-from videomme_pipeline.responses.journal import Journal
-from videomme_pipeline.responses.journal_copy import CopiedTable, copy_journal
-from videomme_pipeline.responses.journal_file import SqliteJournal
+from videomme_pipeline.responses.journal import CopiedTable, Journal, copy_journal
+from videomme_pipeline.responses.journal_databases import JournalDatabase, SqliteJournal
 from videomme_pipeline.responses.journal_postgres import PostgresJournal
-from videomme_pipeline.responses.journal_tables import JournalDatabase
 
 NAMES = [f"{number:03}" for number in range(600)]
 """More than one commit of a copy."""

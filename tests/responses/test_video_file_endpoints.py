@@ -17,8 +17,7 @@ from videomme_pipeline.frames.cache import FrameSet, WholeVideo
 from videomme_pipeline.frames.sampling_names import parse_sampling
 from videomme_pipeline.models.catalog import build_model
 from videomme_pipeline.models.endpoint.spec import EndpointSpec
-from videomme_pipeline.responses.collect import collect
-from videomme_pipeline.responses.delivery import AskingProgress
+from videomme_pipeline.responses.collect import AskingProgress, collect
 from videomme_pipeline.responses.journal import Journal
 from videomme_pipeline.responses.requests import RequestPlan
 from videomme_pipeline.responses.response import Response

@@ -49,7 +49,6 @@ _DAMAGE = (
 """Exceptions that `zipfile` and `tarfile` raise for damaged bytes, found by experiment."""
 
 BinaryFile: TypeAlias = IO[bytes] | AbstractBufferedFile
-
 OpenArchive = ZipFile | tarfile.TarFile
 
 

@@ -229,10 +229,7 @@ def _inside(folder: PurePosixPath, file: str) -> PurePosixPath:
 def _find_files(
     mirror: Mirror, videos: Sequence[VideoReference], folder: Path
 ) -> tuple[list[_MediaFile], dict[str, str]]:
-    """The files of the videos in the archives, and the problems of the others by video id.
-
-    A video has one file, or the pictures of a folder.
-    """
+    """The file or the pictures of each video, and the problems of the other videos by their ids."""
     release = mirror.release
     candidates = {video: release.hub.archives_with(video.video_id) for video in videos}
     archives = list(dict.fromkeys(chain.from_iterable(candidates.values())))

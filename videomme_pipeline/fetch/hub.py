@@ -14,14 +14,7 @@ from typing import BinaryIO
 
 import httpx2
 from fsspec.spec import AbstractBufferedFile
-from huggingface_hub import HfApi, RepoFile, get_token, hf_hub_url
-from huggingface_hub.errors import (
-    GatedRepoError,
-    HfHubHTTPError,
-    OfflineModeIsEnabled,
-    RepositoryNotFoundError,
-    RevisionNotFoundError,
-)
+from huggingface_hub import HfApi, RepoFile, errors, get_token, hf_hub_url
 from huggingface_hub.file_download import http_get
 from huggingface_hub.utils import build_hf_headers, hf_raise_for_status, http_backoff, silent_tqdm  # type: ignore[attr-defined]  # public, but imported lazily
 from huggingface_hub.utils.sha import git_hash
@@ -115,23 +108,21 @@ class HubRepository:
 
 
 _REASONS: dict[type[Exception], str] = {
-    OfflineModeIsEnabled: "HF_HUB_OFFLINE is set and the file is not on disk yet; unset it, or use "
-    "`source: folder` with your own copy",
-    GatedRepoError: "the repository is gated; ask for access on its page on the hub, then set "
-    "HF_TOKEN to a token of that account",
-    RevisionNotFoundError: "the hub has no such revision; remove `revision` to use the pinned one",
-    RepositoryNotFoundError: "the repository does not exist, or your token cannot access it; check "
-    "HF_ENDPOINT and HF_TOKEN",
+    errors.OfflineModeIsEnabled: "HF_HUB_OFFLINE is set and the file is not on disk yet; unset "
+    "it, or use `source: folder` with your own copy",
+    errors.GatedRepoError: "the repository is gated; ask for access on its page on the hub, then "
+    "set HF_TOKEN to a token of that account",
+    errors.RevisionNotFoundError: "the hub has no such revision; remove `revision` to use the "
+    "pinned one",
+    errors.RepositoryNotFoundError: "the repository does not exist, or your token cannot access "
+    "it; check HF_ENDPOINT and HF_TOKEN",
 }
 """Specific errors come before general ones."""
 
 
 @contextmanager
 def explained(item: str) -> Iterator[None]:
-    """Convert errors of `huggingface_hub`, the network and the disk.
-
-    Raises DownloadError with `item`, cause and next step, or StorageError for the disk's errors.
-    """
+    """Raise errors of hub and network as DownloadError, and those of the disk as StorageError."""
     try:
         yield
     except VideoMMEError:
@@ -139,7 +130,7 @@ def explained(item: str) -> Iterator[None]:
     except tuple(_REASONS) as error:
         reason = next(reason for kind, reason in _REASONS.items() if isinstance(error, kind))
         raise DownloadError(f"{item}: {reason}") from error
-    except HfHubHTTPError as error:
+    except errors.HfHubHTTPError as error:
         raise DownloadError(
             f"{item}: the hub answered {error.response.status_code} "
             f"({_redacted(error.server_message or error.response.reason_phrase)}); "

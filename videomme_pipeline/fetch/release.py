@@ -57,10 +57,7 @@ class Footage:
 
     @property
     def subtitle_shift_seconds(self) -> float | None:
-        """The time in the subtitle file at which the first frame is shown.
-
-        None if subtitles and video file start together, and all of the file is shown.
-        """
+        """Time of the first frame in the subtitle file, or None if it is that of the video file."""
         if self.subtitle_start_seconds is None and self.clip is None:
             return None
         return (self.subtitle_start_seconds or 0.0) + (self.clip_start_seconds or 0.0)

@@ -26,7 +26,7 @@ from videomme_pipeline.models.video_llm import Generation
 from videomme_pipeline.prompts.render import Prompt
 from videomme_pipeline.responses.collect import collect
 from videomme_pipeline.responses.journal import Journal
-from videomme_pipeline.responses.journal_tables import JournalDatabase
+from videomme_pipeline.responses.journal_databases import JournalDatabase
 from videomme_pipeline.responses.requests import RequestPlan, VideoRequests, planned_requests
 from videomme_pipeline.responses.response import Response
 from videomme_pipeline.scoring.readers.careful import read_careful
@@ -70,10 +70,9 @@ class Judge:
 
     @classmethod
     def of(cls, spec: JudgeSpec, catalog: Catalog) -> "Judge":
-        """The judge that `spec` names.
+        """The judge that `spec` names. Raises ModelError if there is no such model.
 
-        ModelError if there is no such model. ConfigurationError if the model has no endpoint and so
-        cannot answer text prompts.
+        ConfigurationError if the model has no endpoint and so cannot answer text prompts.
         """
         model = catalog.find(spec.model)
         if not isinstance(model, EndpointSpec):
@@ -158,8 +157,7 @@ def ask_judge(
     """A judgment of each pair of a question and a response. Stored replies need no request.
 
     Costs are recorded under `<evaluation>@judge`. A failed request raises no error: its judgment
-    contains the error, and a later call sends the request again. ModelError if the API key of the
-    model is not set.
+    contains the error, and a later call sends it again. ModelError if the API key is not set.
     """
     if not pairs:
         return []
@@ -190,10 +188,7 @@ def is_left_to_judge(question: Question, response: str) -> bool:
 def judge_requests(
     judge: Judge, pairs: Sequence[tuple[Question, str]]
 ) -> list[tuple[str, VideoRequests]]:
-    """The journal's fingerprint and the request for each pair of a question and a response.
-
-    Equal responses to one question have the same fingerprint.
-    """
+    """The request for each question and response, with a fingerprint that equal pairs share."""
     plan = RequestPlan(evaluation="", generation=judge.generation)  # fingerprints do not contain it
     requests = []
     for question, response in pairs:

@@ -5,13 +5,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Generic, TypeVar
 
-from videomme_pipeline.models.video_llm import (
-    FailureKind,
-    Reply,
-    Request,
-    ResponseFailure,
-    VideoLLM,
-)
+from videomme_pipeline.models import video_llm
 
 Result = TypeVar("Result")
 
@@ -31,8 +25,8 @@ class ConnectionCheck(Generic[Result]):
             task = self._task = asyncio.create_task(asyncio.to_thread(self._check))
         try:
             yield await asyncio.shield(task)
-        except ResponseFailure as failure:
-            if failure.kind is FailureKind.CONNECTION and self._task is task:
+        except video_llm.ResponseFailure as failure:
+            if failure.kind is video_llm.FailureKind.CONNECTION and self._task is task:
                 self._task = None
             raise
 
@@ -44,13 +38,13 @@ class ConnectionCheck(Generic[Result]):
 class CheckedModel:
     """`model`, with a `check` that raises ModelError if its server is not the expected one."""
 
-    def __init__(self, model: VideoLLM, check: Callable[[], None]) -> None:
+    def __init__(self, model: video_llm.VideoLLM, check: Callable[[], None]) -> None:
         self.name, self.identity = model.name, model.identity
         self.needs_frames = model.needs_frames
         self._model = model
         self._check = ConnectionCheck(check)
 
-    async def respond(self, request: Request) -> Reply:
+    async def respond(self, request: video_llm.Request) -> video_llm.Reply:
         async with self._check.passed():
             return await self._model.respond(request)
 

@@ -49,12 +49,10 @@ class Tariff:
         return self._list_price(usage) if self.prices is None else _at_prices(usage, self.prices)
 
     def total_dollars(self, requests: int, usage: TokenUsage) -> float | None:
-        """The cost of `requests` requests with `usage` in total, or None if no price is known.
-
-        Prices that depend on the length of the prompt are taken at the average length.
-        """
+        """The cost of `requests` requests with `usage` in total, or None if no price is known."""
         if not requests:
             return 0.0
+        # Prices that depend on the length of the prompt are taken at the average length.
         average = TokenUsage(
             prompt_tokens=round(usage.prompt_tokens / requests),
             completion_tokens=round(usage.completion_tokens / requests),

@@ -62,10 +62,7 @@ class ModelSpec(Spec, ABC):
     @property
     @abstractmethod
     def identity(self) -> Mapping[str, object]:
-        """Every value of the model that can change an answer.
-
-        URLs, limits and prices are not included. The `identity` of the built model is the same.
-        """
+        """Every value that can change an answer (no URL, limit or price), as of the built model."""
 
     @property
     def fingerprint(self) -> str:

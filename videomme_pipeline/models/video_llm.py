@@ -94,11 +94,9 @@ class Usage:
 class Reply:
     """The reply of a model. `collect` records a reply without text as a failure.
 
-    `usage_json` is the `usage` of the response, unchanged; `usage` is read from it. That of a
-    program is an object with its `usage`, `frames_used` and `trace`.
-    `cost_dollars` (US dollars) is None if no price is known. `body` is the body of the HTTP
-    response. `warning` describes a suspicious answer, for example one with fewer prompt tokens
-    than the frames should cost.
+    `usage_json` is as `Response` stores it, and `usage` is read from it. `cost_dollars` is None if
+    no price is known. `body` is the body of the HTTP response. `warning` describes a suspicious
+    answer, for example one with fewer prompt tokens than the frames should cost.
     """
 
     text: str
@@ -211,15 +209,33 @@ class VideoLLM(Protocol):
     def needs_frames(self) -> bool: ...
 
     async def respond(self, request: Request) -> Reply:
-        """Return the answer to one request.
+        """Return the answer to one request. Raises ResponseFailure if there is none.
 
-        Raises:
-            ResponseFailure: if there is no answer.
-            ModelError: if no question can be answered (wrong key, unknown model). This stops
-                the evaluation.
+        A ModelError stops the evaluation: no question can be answered (wrong key, unknown model).
         """
-        ...
 
     async def close(self) -> None:
         """Release connections, processes and memory. A later `respond` opens them again."""
-        ...
+
+
+class ModelPool:
+    """The models of the endpoints of one entry, by URL."""
+
+    def __init__(self, members: Mapping[str, VideoLLM]) -> None:
+        self.members = members
+        first = self._first = next(iter(members.values()))
+        self.name, self.identity = first.name, first.identity
+        self.needs_frames = first.needs_frames
+
+    async def respond(self, request: Request) -> Reply:
+        """Return the answer of the first endpoint. `collect` asks the members instead."""
+        return await self._first.respond(request)
+
+    async def close(self) -> None:
+        for member in self.members.values():
+            await member.close()
+
+
+def members_of(model: VideoLLM) -> Mapping[str, VideoLLM]:
+    """The models of a pool by URL, or `model` itself by its name."""
+    return model.members if isinstance(model, ModelPool) else {model.name: model}

@@ -25,9 +25,8 @@ from videomme_pipeline.models.connection_check import CheckedModel
 from videomme_pipeline.models.endpoint.managed import RunningServers, ServeSpec
 from videomme_pipeline.models.endpoint.spec import EndpointSpec
 from videomme_pipeline.models.identity import ServerIdentity, shown_differences
-from videomme_pipeline.models.pool import ModelPool, members_of
 from videomme_pipeline.models.spec import AnyModelSpec, ModelSpec
-from videomme_pipeline.models.video_llm import VideoLLM
+from videomme_pipeline.models.video_llm import ModelPool, VideoLLM, members_of
 from videomme_pipeline.project.runs.locks import Locks, local_gpus
 from videomme_pipeline.project.runs.progress import StageProgress
 from videomme_pipeline.responses.response import Response

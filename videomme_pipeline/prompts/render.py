@@ -22,12 +22,7 @@ from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.configuration import parse_spec
 from videomme_pipeline.errors import ConfigurationError, PromptError
 from videomme_pipeline.fingerprint import Spec
-from videomme_pipeline.prompts.sandbox import (
-    MAX_TEMPLATE_CHARACTERS,
-    fill,
-    fill_in_child,
-    variables_of,
-)
+from videomme_pipeline.prompts import sandbox
 from videomme_pipeline.subtitles.align import AlignedLine, Alignment
 
 _WRITTEN_SECONDS = r"\{seconds:\.(\d)f\}"
@@ -117,8 +112,8 @@ class Template(Spec):
     """
 
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")
-    text: str = Field(max_length=MAX_TEMPLATE_CHARACTERS)
-    system: str | None = Field(default=None, max_length=MAX_TEMPLATE_CHARACTERS)
+    text: str = Field(max_length=sandbox.MAX_TEMPLATE_CHARACTERS)
+    system: str | None = Field(default=None, max_length=sandbox.MAX_TEMPLATE_CHARACTERS)
     """A template of the system message. The published prompts have none."""
     frame_times: FrameTimes | None = None
     """The text before each frame with its time. None writes no times."""
@@ -144,7 +139,7 @@ class Template(Spec):
             raise ValueError(f"{self.name} is a published prompt; give your own another name")
         for text in (self.text, self.system or ""):
             try:
-                variables_of(text)
+                sandbox.variables_of(text)
             except PromptError as error:
                 raise PromptError(f"template {self.name}, {error}") from error
         return self
@@ -166,15 +161,11 @@ class Template(Spec):
 
     @property
     def _variables(self) -> frozenset[str]:
-        return variables_of(self.text) | variables_of(self.system or "")
+        return sandbox.variables_of(self.text) | sandbox.variables_of(self.system or "")
 
 
 def parse_template(name: str) -> Template:
-    """The published template of that name.
-
-    Raises:
-        ConfigurationError: if there is none. The message lists all templates.
-    """
+    """The published template of that name. Raises ConfigurationError if there is none."""
     try:
         return Template.model_validate(name)
     except ValidationError as error:
@@ -187,15 +178,13 @@ def parse_template(name: str) -> Template:
 def load_template(path: Path | UPath) -> Template:
     """A custom template from a text file. The name of the template is the stem of the file name.
 
-    Raises:
-        ConfigurationError: if the file cannot be read, is too long, or has the name of a
-            published template.
-        PromptError: if the text is not a template.
+    Raises ConfigurationError if the file cannot be read, is too long, or has the name of a
+    published template, and PromptError if the text is not a template.
     """
     where = f"prompt template {path}"
     try:
         with path.open(encoding="utf-8") as file:
-            text = file.read(MAX_TEMPLATE_CHARACTERS + 1)
+            text = file.read(sandbox.MAX_TEMPLATE_CHARACTERS + 1)
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigurationError(f"{where}: {error}") from error
     return parse_spec({"name": path.stem, "text": text}, Template, where)
@@ -214,8 +203,7 @@ _LMMS_EVAL_PROMPTS: Mapping[str, tuple[str | None, str]] = {
 def with_prompts(template: Template, pre_prompt: str | None, post_prompt: str | None) -> Template:
     """A template of lmms-eval with another `pre_prompt` or `post_prompt`, where they are given.
 
-    Raises:
-        ConfigurationError: if lmms-eval has no such text in this template.
+    Raises ConfigurationError if lmms-eval has no such text in this template.
     """
     text = template.text
     own = _LMMS_EVAL_PROMPTS.get(template.name, (None, None))
@@ -245,11 +233,8 @@ def render(
 
     `lines` is None on a track without subtitles, and empty for a video without subtitles.
     `alignment` is the alignment that selected the lines. Consecutive texts of a published evaluator
-    are concatenated without a separator, as in chat templates.
-
-    Raises:
-        PromptError: if the template cannot show the given subtitles, or uses a forbidden
-            operation.
+    are concatenated without a separator, as in chat templates. Raises PromptError if the template
+    cannot show the given subtitles, or uses a forbidden operation.
     """
     where = f"question {question.question_id}, template {template.name}"
     interleaved = alignment is not None and alignment.is_interleaved
@@ -312,7 +297,8 @@ def _times(template: Template, frame_seconds: Sequence[float]) -> list[str]:
 
 def _fill(template: Template, text: str, values: Mapping[str, Any], where: str) -> str:
     try:
-        return fill(text, values) if template.is_published else fill_in_child(text, values)
+        fill = sandbox.fill if template.is_published else sandbox.fill_in_child
+        return fill(text, values)
     except PromptError as error:
         raise PromptError(f"{where}: {error}") from error
 

@@ -54,8 +54,7 @@ _TOO_DEEP = "the template is nested too deeply"
 def variables_of(text: str) -> frozenset[str]:
     """The variables that a template uses.
 
-    Raises:
-        PromptError: if `text` is not a template, or uses something that a template cannot do.
+    Raises PromptError if `text` is not a template, or uses something that a template cannot do.
     """
     try:
         tree = _environment().parse(text)
@@ -89,8 +88,7 @@ def variables_of(text: str) -> frozenset[str]:
 def fill(text: str, values: Mapping[str, Any]) -> str:
     """The template `text`, filled with `values`, in this process.
 
-    Raises:
-        PromptError: if the template uses a forbidden operation, or its output is too long.
+    Raises PromptError if the template uses a forbidden operation, or its output is too long.
     """
     filled = io.StringIO()
     try:
@@ -106,11 +104,7 @@ def fill(text: str, values: Mapping[str, Any]) -> str:
 
 
 def fill_in_child(text: str, values: Mapping[str, Any]) -> str:
-    """Like `fill`, in a child process with limits of time and memory.
-
-    Raises:
-        PromptError: also if the template exceeds these limits.
-    """
+    """Like `fill`, in a child process. Also raises PromptError beyond its limits."""
     with _child_lock:
         try:
             _child.run(_fill_task, ("", {}), _LIMITS)  # importing its modules does not count

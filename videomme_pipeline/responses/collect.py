@@ -12,6 +12,7 @@ or an unreadable video does not stop the others. A request is sent when
 
 import asyncio
 import random
+from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import AsyncExitStack, ExitStack
 from dataclasses import dataclass, replace
@@ -20,7 +21,6 @@ from logging import getLogger
 
 from videomme_pipeline.errors import EndpointDownError, StorageError, UnstorableError, VideoMMEError
 from videomme_pipeline.frames.cache import NO_FRAMES, FrameSet
-from videomme_pipeline.models.pool import members_of
 from videomme_pipeline.models.spec import Schedule
 from videomme_pipeline.models.video_llm import (
     FailureKind,
@@ -28,10 +28,9 @@ from videomme_pipeline.models.video_llm import (
     Request,
     ResponseFailure,
     VideoLLM,
+    members_of,
 )
-from videomme_pipeline.responses.breaker import Outage
-from videomme_pipeline.responses.delivery import AskingProgress, Delivery
-from videomme_pipeline.responses.endpoints import Affinity, Endpoints
+from videomme_pipeline.responses.endpoints import Affinity, Endpoints, Outage
 from videomme_pipeline.responses.journal import Journal
 from videomme_pipeline.responses.limits import Budget, Clock
 from videomme_pipeline.responses.requests import (
@@ -54,6 +53,26 @@ _POLL_SECONDS = 0.25
 _log = getLogger(__name__)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskingProgress:
+    """Counts of one collection. `cost_dollars` is the cost of this run's requests.
+
+    `pause_seconds` is the length of the pause that the endpoint asked for, and `elsewhere` the
+    number of questions that another process is asking now. Every request that ended in the last
+    `outage_seconds` has failed. If none is answered in the next `outage_seconds_left`, the run
+    stops. Both are 0 without an outage.
+    """
+
+    answered: int = 0
+    failed: int = 0
+    in_flight: int = 0
+    cost_dollars: float = 0.0
+    pause_seconds: float = 0.0
+    elsewhere: int = 0
+    outage_seconds: float = 0.0
+    outage_seconds_left: float = 0.0
+
+
 def collect(
     videos: Iterable[VideoRequests],
     model: VideoLLM,
@@ -68,11 +87,9 @@ def collect(
     The caller may stop early, since the journal contains every answer. Requests continue only
     while the caller waits for the next response. At the end the model is closed.
 
-    Raises:
-        ModelError: after the last response, if no further question can be answered: the
-            endpoint rejects the key, does not know the model or is down.
-        CostLimitError: after the last response, if the budget is used up.
-        StorageError: if the journal cannot be written.
+    Raises StorageError if the journal cannot be written. After the last response, raises ModelError
+    if no further question can be answered (the endpoint rejects the key, does not know the model or
+    is down), and CostLimitError if the budget is used up.
     """
     with asyncio.Runner() as runner:
         clock = runner.get_loop().time
@@ -84,6 +101,71 @@ def collect(
             runner.run(collection.finish())
         finally:
             runner.run(collection.close())
+
+
+class Delivery:
+    """The responses that the caller has not received yet, and the progress of the collection."""
+
+    def __init__(
+        self,
+        endpoints: Endpoints,
+        outage: Outage,
+        on_progress: Callable[[AskingProgress], None] | None,
+    ) -> None:
+        self.elsewhere: Counter[str] = Counter()
+        """Questions that another process is asking, by video."""
+        self._outage = outage
+        self._endpoints = endpoints
+        self._on_progress = on_progress
+        self._answered = self._failed = 0
+        self._cost_dollars = 0.0
+        self._responses: list[Response] = []
+        self._has_warned = False
+        self._changed = asyncio.Event()
+        self._has_ended = False
+
+    def deliver(self, response: Response) -> None:
+        """Deliver a response and count it. Log only the first warning."""
+        if response.warning is not None and not self._has_warned:
+            _log.warning("%s", response.warning)
+            self._has_warned = True
+        self._answered += response.failure is None
+        self._failed += response.failure is not None
+        self.show()
+        self._responses.append(response)
+        self._changed.set()
+
+    def add_cost(self, dollars: float) -> None:
+        self._cost_dollars += dollars
+        self.show()
+
+    def show(self) -> None:
+        """Call `on_progress` with the current counts."""
+        if self._on_progress is not None:
+            self._on_progress(
+                AskingProgress(
+                    answered=self._answered,
+                    failed=self._failed,
+                    in_flight=self._endpoints.in_flight,
+                    cost_dollars=self._cost_dollars,
+                    pause_seconds=self._endpoints.pause_seconds,
+                    elsewhere=self.elsewhere.total(),
+                    outage_seconds=self._outage.seconds,
+                    outage_seconds_left=self._outage.seconds_left if self._outage.seconds else 0.0,
+                )
+            )
+
+    def end(self) -> None:
+        self._has_ended = True
+        self._changed.set()
+
+    async def next_group(self) -> list[Response]:
+        """The responses since the last call, at least one, or an empty list at the end."""
+        while not self._responses and not self._has_ended:
+            self._changed.clear()
+            await self._changed.wait()
+        group, self._responses = self._responses, []
+        return group
 
 
 @dataclass(frozen=True, slots=True)

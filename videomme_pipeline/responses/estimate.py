@@ -22,8 +22,7 @@ class PendingVideo:
 
     `text_characters`, `frame_tokens`, `frames` and `earlier_answers` (of a conversation, on
     average) are counted per request. `frame_tokens` is None if it is unknown. `is_certain` is False
-    if stored answers may replace some of the requests. `problem` is the reason why they cannot be
-    answered, or None.
+    if stored answers may replace some of the requests. `problem` is why they cannot be answered.
     """
 
     requests: int

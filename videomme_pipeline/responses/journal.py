@@ -9,25 +9,29 @@ sending the same request. The database is an SQLite file, or PostgreSQL for seve
 import json
 import queue
 import threading
+import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any, Self
 from uuid import uuid4
 
 from videomme_pipeline.errors import StorageError, UnstorableError
 from videomme_pipeline.processes.identity import ProcessIdentity
-from videomme_pipeline.responses.journal_file import SqliteJournal
-from videomme_pipeline.responses.journal_tables import (
+from videomme_pipeline.responses.journal_databases import (
     ATTEMPT_COLUMNS,
+    CHECKED,
     COLUMNS,
     RESPONSE_COLUMNS,
     JournalDatabase,
     Result,
     Session,
+    SqliteJournal,
     Values,
     checked,
     insert,
@@ -36,6 +40,7 @@ from videomme_pipeline.responses.response import Attempt, Response
 from videomme_pipeline.rows import Row, from_values, to_values
 
 _MAX_RECORDS_PER_COMMIT = 256
+_COPIED_ROWS_PER_COMMIT = 500
 _NEWEST_ANSWERS = 1_000
 _ADD_RESPONSE = insert("responses")
 _ADD_ATTEMPT = insert("attempts")
@@ -173,7 +178,7 @@ class Journal:
         execute, listed = self._session.execute, _as_json(fingerprints)
 
         def claim_free() -> set[str]:
-            time = now.timestamp() + self._session.clock_offset
+            timestamp = now.timestamp() + self._session.clock_offset
             owners = execute(
                 f"select request_fingerprint, owner, expires_at from claims where {self._listed}",
                 listed,
@@ -181,11 +186,11 @@ class Journal:
             claimed_by_others = {
                 fingerprint
                 for fingerprint, owner, expires_at in owners
-                if owner != self.owner and expires_at > time and not is_dead(owner)
+                if owner != self.owner and expires_at > timestamp and not is_dead(owner)
             }
             settled = {fingerprint for (fingerprint,) in execute(self._settled, listed)}
             free = set(fingerprints) - claimed_by_others - settled
-            claims = [(fingerprint, self.owner, time + seconds) for fingerprint in free]
+            claims = [(fingerprint, self.owner, timestamp + seconds) for fingerprint in free]
             self._session.execute_many(_ADD_CLAIM, claims)
             return free
 
@@ -269,3 +274,58 @@ def is_dead(owner: str) -> bool:
         return ProcessIdentity.from_name(owner.rpartition("-")[0]).is_dead
     except ValueError:
         return False  # written by another version, so the claim ends only when it expires
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopiedTable:
+    """Numbers of rows that were copied, that the target had, and that it keeps `different`."""
+
+    name: str
+    copied: int
+    same: int
+    different: int
+
+
+def copy_journal(source: JournalDatabase, target: JournalDatabase) -> list[CopiedTable]:
+    """Add the rows of `source` to `target`, and verify both. An interrupted copy can be repeated.
+
+    Raises StorageError if there is no `source`, a process uses it, or a journal is damaged.
+    """
+    if not source.exists():
+        raise StorageError(f"{source.title}: no journal is there; name another file or URL")
+    source.verify()
+    with (
+        source.explaining(),
+        closing(source.connect(is_durable=False)) as reader,
+        target.explaining(),
+        closing(target.connect(is_durable=True)) as writer,
+    ):
+        claims = reader.execute("select owner from claims where expires_at > ?", time.time())
+        if any(not is_dead(owner) for (owner,) in claims):
+            raise StorageError(f"{source.title}: a run is asking a model; copy when it has ended")
+        copied = [_copy(table, reader, writer) for table in CHECKED]
+    target.verify()
+    return copied
+
+
+def _copy(table: str, reader: Session, writer: Session) -> CopiedTable:
+    expected, before = _stored(table, reader), _stored(table, writer)
+    order = " order by rowid" if table == "attempts" else ""
+    rows = reader.rows(f"select {', '.join(COLUMNS[table])} from {table}{order}")
+    while batch := [checked(table, values) for values in islice(rows, _COPIED_ROWS_PER_COMMIT)]:
+        new = [row for row in batch if row[-1] not in before]
+        writer.transact(partial(writer.execute_many, insert(table), new))
+    after = _stored(table, writer)
+    others = expected.keys() - after.keys()
+    answered = set(after.values()) if table == "responses" else set()
+    if lost := [key for key in others if expected[key] not in answered]:
+        raise StorageError(f"{len(lost):,} rows of {table} were not stored; run the copy again")
+    same = len(expected.keys() & before.keys())
+    copied = len(expected) - same - len(others)
+    return CopiedTable(name=table, copied=copied, same=same, different=len(others))
+
+
+def _stored(table: str, session: Session) -> dict[object, object]:
+    """The request fingerprint of each row, by the checksum of the row."""
+    rows = session.rows(f"select checksum, request_fingerprint from {table}")
+    return dict(map(tuple, rows))

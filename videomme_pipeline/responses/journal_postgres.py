@@ -11,20 +11,14 @@ from contextlib import closing, suppress
 from dataclasses import dataclass
 
 from videomme_pipeline.errors import StorageError
-from videomme_pipeline.responses.journal_tables import (
+from videomme_pipeline.responses.journal_databases import (
     TABLES,
     JournalDatabase,
     Result,
     Session,
     Values,
 )
-from videomme_pipeline.storage.postgres import (
-    await_connection,
-    connect,
-    library,
-    location,
-    unusable,
-)
+from videomme_pipeline.storage import postgres
 
 SCHEMA = "videomme"
 _DIALECT = {
@@ -97,7 +91,9 @@ class PostgresSession(Session):
         return bool(exists)
 
     def _open(self) -> None:
-        self._connection = connect(self._url, name="videomme journal", options=self._options)
+        self._connection = postgres.connect(
+            self._url, name="videomme journal", options=self._options
+        )
         ((seconds,),) = self._execute("select extract(epoch from clock_timestamp())::float8")
         self.clock_offset = seconds - time.time()
 
@@ -108,10 +104,10 @@ class PostgresSession(Session):
 
     def _again(self, attempt: Callable[[], Result]) -> Result:
         """The result of `attempt`, which is repeated after each loss of the connection."""
-        psycopg2 = library()
+        psycopg2 = postgres.library()
         while True:
             if self._connection.closed:
-                await_connection(self._open, psycopg2.OperationalError)
+                postgres.await_connection(self._open, psycopg2.OperationalError)
             try:
                 return attempt()
             except (psycopg2.OperationalError, psycopg2.InterfaceError):
@@ -139,11 +135,11 @@ class PostgresJournal(JournalDatabase):
 
     @property
     def title(self) -> str:
-        return location(self.url)
+        return postgres.location(self.url)
 
     @property
     def errors(self) -> tuple[type[Exception], ...]:
-        return (library().Error,)
+        return (postgres.library().Error,)
 
     def exists(self) -> bool:
         with self.explaining(), closing(PostgresSession(self.url, is_durable=False)) as session:
@@ -153,12 +149,14 @@ class PostgresJournal(JournalDatabase):
         with self.explaining():
             session = PostgresSession(self.url, is_durable=is_durable)
             if not session.has_tables():
-                statements = [f"create schema if not exists {SCHEMA}", *map(_translated, TABLES)]
-                session.transact(lambda: session.execute(";".join(statements)))
+                statements = ";".join([f"create schema if not exists {SCHEMA}", *TABLES])
+                for ours, theirs in _DIALECT.items():
+                    statements = statements.replace(ours, theirs)
+                session.transact(lambda: session.execute(statements))
         return session
 
     def unusable(self, error: Exception) -> StorageError:
-        return unusable(self.url, error)
+        return postgres.unusable(self.url, error)
 
     def repair(self, statement: str | None) -> str:
         if statement is None:
@@ -168,9 +166,3 @@ class PostgresJournal(JournalDatabase):
             "remove these rows (an answer among them is asked again): "
             f"psql {shlex.quote(self.title)} -c {command}"
         )
-
-
-def _translated(statement: str) -> str:
-    for ours, theirs in _DIALECT.items():
-        statement = statement.replace(ours, theirs)
-    return statement

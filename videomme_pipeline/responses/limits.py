@@ -47,10 +47,8 @@ class ConcurrencyLimit:
         return self._pause_seconds if self._clock() < self._paused_until else 0.0
 
     async def acquire(self, *, is_follower: bool) -> None:
-        """Wait until another request may be in flight. Every `acquire` needs one `release`.
-
-        Followers are first, while the endpoint's prefix cache contains their video.
-        """
+        """Wait until another request may be in flight. Every `acquire` needs one `release`."""
+        # Followers are first, while the endpoint's prefix cache contains their video.
         waiter = asyncio.get_running_loop().create_future()
         heapq.heappush(self._waiters, (not is_follower, next(self._numbers), waiter))
         self._admit()
@@ -78,10 +76,7 @@ class ConcurrencyLimit:
         self._allowed, self._starting = 1.0, True
 
     def overloaded(self, retry_after_seconds: float | None) -> None:
-        """Allow fewer concurrent requests, and none for `retry_after_seconds`.
-
-        A pause lasts at most as long as a question may take.
-        """
+        """Allow fewer requests, and none for `retry_after_seconds`, which the deadline limits."""
         now = self._clock()
         if retry_after_seconds is not None:
             seconds = min(retry_after_seconds, self._longest_pause_seconds)

@@ -14,15 +14,7 @@ from videomme_pipeline.models.endpoint.managed import ServeSpec
 from videomme_pipeline.models.identity import ServerIdentity, release_of
 from videomme_pipeline.processes.lifeline import log_path
 from videomme_pipeline.processes.secrets import child_environment
-from videomme_pipeline.serving.engines import (
-    ENGINES,
-    LOOPBACK,
-    Engine,
-    EngineName,
-    installed_version,
-    options,
-    reported_by,
-)
+from videomme_pipeline.serving import engines
 from videomme_pipeline.serving.replicas import Replica, Replicas, free_ports
 from videomme_pipeline.serving.weights import find_weights, model_type_of, weights_identity
 
@@ -33,7 +25,7 @@ class LocalServers(ServeSpec):
     """Settings for starting the servers of a model on this machine."""
 
     kind: Literal["local"] = "local"
-    engine: EngineName
+    engine: engines.EngineName
     weights: str = Field(min_length=1)
     """A folder or file, or a repository of the Hugging Face Hub."""
     revision: str | None = None
@@ -63,7 +55,7 @@ class LocalServers(ServeSpec):
         chosen = {name.replace("-", "_"): self.args.get(name, "auto") for name in names}
         own = ServerIdentity(
             engine=self.engine.value,
-            version=installed_version(self._adapter, self._program[0]),
+            version=engines.installed_version(self._adapter, self._program[0]),
             **{name: str(value) for name, value in chosen.items() if value not in (None, "auto")},
         )
         files = weights_identity(weights or find_weights(self.weights), self.revision)
@@ -113,7 +105,7 @@ class LocalServers(ServeSpec):
             engine.revision_option: self.revision,
             engine.gpus_option: self.gpus_per_replica if self.gpus_per_replica > 1 else None,
             engine.device_option: "cuda" if self.gpus_per_replica == 1 else None,
-            engine.host_option: LOOPBACK,
+            engine.host_option: engines.LOOPBACK,
             engine.port_option: port,
         }
         return [
@@ -126,7 +118,7 @@ class LocalServers(ServeSpec):
                 for text in (option, str(value))
             ),
             *self._trusting_options(),
-            *options(self.args),
+            *engines.options(self.args),
         ]
 
     def _trusting_options(self) -> list[str]:
@@ -135,7 +127,8 @@ class LocalServers(ServeSpec):
         if option is None or since is None or option.removeprefix("--") in self.args:
             return []
         program = self._program[0]
-        version = installed_version(self._adapter, program) or reported_by(program)
+        installed = engines.installed_version(self._adapter, program)
+        version = installed or engines.reported_by(program)
         release = release_of(version)
         return [option] if release is not None and release >= since else []
 
@@ -152,8 +145,8 @@ class LocalServers(ServeSpec):
         return (" ".join(self._program),)
 
     @property
-    def _adapter(self) -> Engine:
-        return ENGINES[self.engine]
+    def _adapter(self) -> engines.Engine:
+        return engines.ENGINES[self.engine]
 
     @property
     def _program(self) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.made_up_requests import request, videos
 from tests.support.model_server import ModelServer
-from videomme_pipeline.models.endpoint import text_counts
+from videomme_pipeline.models.endpoint import client
 from videomme_pipeline.models.endpoint.client import OpenAICompatibleModel
 from videomme_pipeline.models.endpoint.spec import EndpointSpec
 from videomme_pipeline.models.spec import Schedule
@@ -105,14 +105,14 @@ async def test_a_failed_count_is_tried_again_after_the_answer(failures: int) -> 
 
 
 async def test_an_answer_does_not_wait_long_for_a_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(text_counts, "_WAIT_SECONDS", 0.01)
+    monkeypatch.setattr(client, "_COUNT_SECONDS", 0.01)
     example = request(frames=8)
 
     async def never(_: Request) -> Reply:
         await asyncio.Event().wait()
         raise AssertionError
 
-    counts = text_counts.TextCounts(never)
+    counts = client.TextCounts(never)
     assert await counts.reply_to(example) is None
     counts.close()
 

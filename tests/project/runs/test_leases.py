@@ -7,7 +7,7 @@ import pytest
 from videomme_pipeline.project.runs import leases
 from videomme_pipeline.project.runs.leases import MIN_GROUP, leased
 from videomme_pipeline.project.runs.progress import ignore
-from videomme_pipeline.responses.journal_file import SqliteJournal
+from videomme_pipeline.responses.journal_databases import SqliteJournal
 
 JOBS = {number: (f"frames {number}",) for number in range(3 * MIN_GROUP)}
 

@@ -1,8 +1,11 @@
 """Models of an endpoint that speaks OpenAI's chat completions. One call is one attempt."""
 
 import asyncio
+from collections.abc import Awaitable, Callable, Hashable
+from contextlib import suppress
 from dataclasses import replace
 
+from videomme_pipeline.errors import VideoMMEError
 from videomme_pipeline.models.connection_check import ConnectionCheck
 from videomme_pipeline.models.endpoint.body import (
     RecentFrames,
@@ -15,7 +18,6 @@ from videomme_pipeline.models.endpoint.reply import frames_warning, read_reply, 
 from videomme_pipeline.models.endpoint.reported_errors import status_failure
 from videomme_pipeline.models.endpoint.served import ServerDownError, is_silent, reported_version
 from videomme_pipeline.models.endpoint.spec import EndpointSpec
-from videomme_pipeline.models.endpoint.text_counts import TextCounts
 from videomme_pipeline.models.endpoint.transport import Connections
 from videomme_pipeline.models.endpoint.video_file import share_video
 from videomme_pipeline.models.video_llm import FailureKind, Reply, Request, ResponseFailure
@@ -23,6 +25,10 @@ from videomme_pipeline.models.video_llm import FailureKind, Reply, Request, Resp
 UPLOADS_AT_ONCE = 32
 """Limit of bodies that are sent at the same time. They share one network link, so more would
 only take memory. Requests that wait for their answer do not count."""
+_COUNT_ATTEMPTS = 2
+"""The second attempt follows the answer to the question, when the endpoint works."""
+_COUNT_SECONDS = 120.0
+"""Limit after the answer to the question. A missing count must not cost the answer."""
 
 
 class OpenAICompatibleModel:
@@ -125,3 +131,50 @@ class OpenAICompatibleModel:
         if reply.cost_dollars is None and self.spec.costs_money:
             reply = replace(reply, cost_dollars=reported_cost(response.headers))
         return reply
+
+
+class TextCounts:
+    """The replies to requests without frames, one per text. `ask` sends such a request.
+
+    They show how many prompt tokens of a question are for frames. All texts of the questions on a
+    video are counted before its frames arrive, as a small engine caches only the latest prompt.
+    """
+
+    def __init__(self, ask: Callable[[Request], Awaitable[Reply]]) -> None:
+        self._ask = ask
+        self._replies: dict[Hashable, asyncio.Task[Reply | None]] = {}
+        self._charged: set[Hashable] = set()
+
+    def start(self, request: Request) -> None:
+        """Start to count the texts of `request` and of the requests with the same frames."""
+        for item in (request, *request.same_frames):
+            if (text := (item.prompt, item.history)) not in self._replies:
+                count = self._count(replace(item, frames=request.frames))
+                self._replies[text] = asyncio.create_task(count)
+
+    async def reply_to(self, request: Request) -> Reply | None:
+        """The reply to the text of `request`, or None. Only the first one has its cost."""
+        text = request.prompt, request.history
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_COUNT_SECONDS):
+                for _ in range(_COUNT_ATTEMPTS):
+                    self.start(request)
+                    if reply := await asyncio.shield(self._replies[text]):
+                        is_charged = text in self._charged
+                        self._charged.add(text)
+                        return replace(reply, cost_dollars=None) if is_charged else reply
+                    self._replies.pop(text, None)
+        return None
+
+    def close(self) -> None:
+        for reply in self._replies.values():
+            reply.cancel()
+        self._replies.clear()
+
+    async def _count(self, request: Request) -> Reply | None:
+        try:
+            return await self._ask(request)
+        except ResponseFailure as failure:
+            return failure.reply
+        except VideoMMEError:  # if no question can be answered, the question itself says why
+            return None

@@ -84,10 +84,7 @@ class ServeSpec(Spec, ABC):
 
     @abstractmethod
     def check(self) -> str:
-        """Check that the servers can be started, and return what a run starts. Starts nothing.
-
-        Raises ModelError if the engine or the weights are missing.
-        """
+        """Return what a run would start. Raises ModelError without the engine or the weights."""
 
     @abstractmethod
     def start(

@@ -9,7 +9,6 @@ import orjson
 from pydantic import Field, ValidationError
 
 from videomme_pipeline.models.endpoint.endpoints import AnswerConstraint
-from videomme_pipeline.models.endpoint.json_fields import Fields, OrNone, Text, Tokens
 from videomme_pipeline.models.endpoint.reported_errors import (
     MAX_MESSAGE_CHARACTERS,
     ErrorDetail,
@@ -17,6 +16,7 @@ from videomme_pipeline.models.endpoint.reported_errors import (
     failure_in_body,
     permanent_failure,
 )
+from videomme_pipeline.models.endpoint.served import Fields, OrNone, Text, Tokens
 from videomme_pipeline.models.endpoint.spec import EndpointSpec
 from videomme_pipeline.models.endpoint.transport import HttpResponse
 from videomme_pipeline.models.frame_proof import MIN_TOKEN_SHARE, OTHER_FRAMES, seen_frames

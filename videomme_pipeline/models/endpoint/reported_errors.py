@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from videomme_pipeline.configuration import parse_spec, read_yaml
 from videomme_pipeline.errors import ModelError
 from videomme_pipeline.fingerprint import Spec
-from videomme_pipeline.models.endpoint.json_fields import Fields, OrNone, Text
+from videomme_pipeline.models.endpoint.served import Fields, OrNone, Text
 from videomme_pipeline.models.endpoint.spec import EndpointSpec
 from videomme_pipeline.models.endpoint.transport import HttpResponse
 from videomme_pipeline.models.video_llm import FailureKind, ResponseFailure

@@ -1,14 +1,19 @@
-"""Facts that a running server reports: its models, version and settings."""
+"""Facts that a running server reports: its models, version and settings.
+
+A field in the JSON of an endpoint that is not needed is None if its value has a wrong type. NUL
+characters are removed from text, because databases and terminals end a text there.
+"""
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from typing import Annotated, TypeVar
 
 import orjson
-from pydantic import BaseModel, ValidationError
+import pydantic
+from pydantic import AfterValidator, BaseModel, Field, ValidationError, WrapValidator
 
 from videomme_pipeline.errors import ModelError
 from videomme_pipeline.models.endpoint.endpoints import PROFILES, Profile
-from videomme_pipeline.models.endpoint.json_fields import OrNone, Text
 from videomme_pipeline.models.identity import ServerIdentity, text_hash
 from videomme_pipeline.processes.secrets import Redaction
 
@@ -21,6 +26,27 @@ LOOK_SECONDS = 2.0
 """Time for a report of a server. A plan must not wait long for a server that is down."""
 MAX_BYTES = 2**20
 _MAX_CHARACTERS = 500
+MAX_TOKENS = 2**63 - 1
+"""The largest token count that a database stores."""
+
+
+def _or_none(value: object, validate: pydantic.ValidatorFunctionWrapHandler) -> object:
+    try:
+        return validate(value)
+    except ValidationError:
+        return None
+
+
+AnyType = TypeVar("AnyType")
+Text = Annotated[str, AfterValidator(lambda text: text.replace("\0", ""))]
+OrNone = Annotated[AnyType | None, WrapValidator(_or_none)]
+Tokens = OrNone[Annotated[int, Field(ge=0, le=MAX_TOKENS)]]
+
+
+class Fields(BaseModel):
+    """Fields of a JSON object. Values of another type are not converted."""
+
+    model_config = pydantic.ConfigDict(strict=True, frozen=True)
 
 
 class ServerDownError(ModelError):

@@ -13,13 +13,8 @@ from videomme_pipeline.configuration import secret_error
 from videomme_pipeline.errors import ModelError
 from videomme_pipeline.frames.cache import FrameSet
 from videomme_pipeline.frames.picture import PictureSpec
+from videomme_pipeline.models.endpoint import frame_tokens as token_rules
 from videomme_pipeline.models.endpoint.endpoints import PROFILES, EndpointProfile, FramesAs, Profile
-from videomme_pipeline.models.endpoint.frame_tokens import (
-    FamilyName,
-    family_of,
-    frame_times,
-    frame_tokens,
-)
 from videomme_pipeline.models.endpoint.managed import Serve, ServeSpec
 from videomme_pipeline.models.endpoint.served import ServedModel, list_models, reported_identity
 from videomme_pipeline.models.identity import ServerIdentity, shown_differences
@@ -104,7 +99,7 @@ class EndpointSpec(ModelSpec):
     """Context of the model in tokens. Default: what vLLM, SGLang and llama.cpp report."""
     finish_reasons: tuple[str, ...] = ()
     """Further values of `finish_reason` that this endpoint sends with complete answers."""
-    family: FamilyName | None = None
+    family: token_rules.FamilyName | None = None
     """Family whose rule gives the prompt tokens of frames: `model_type` in `config.json`, or the
     start of a model's name. Default: by the weights of `serve`, or else by `model`."""
     tokens_per_frame: int | None = Field(default=None, ge=1)
@@ -299,7 +294,7 @@ class EndpointSpec(ModelSpec):
     @property
     def counts_texts(self) -> bool:
         """True if texts are counted. With an approximate rule, that would show no frames."""
-        family = family_of(self.token_family)
+        family = token_rules.family_of(self.token_family)
         if self.tokens_per_frame is None and not (family and family.is_exact):
             return False
         if self.count_texts is not None:
@@ -320,7 +315,7 @@ class EndpointSpec(ModelSpec):
         """The family or name of the model by which prompt tokens are counted."""
         of_weights = () if self.serve is None else self.serve.families
         names = filter(None, (self.family, *of_weights))
-        return next(filter(family_of, names), self.served_name)
+        return next(filter(token_rules.family_of, names), self.served_name)
 
     def frame_tokens(
         self, size: tuple[int, int], frames: int = 1, picture: PictureSpec | None = None
@@ -332,7 +327,7 @@ class EndpointSpec(ModelSpec):
             return None
         if picture is not None and not self.reads_video:
             size = picture.size(*size, frames)
-        return frame_tokens(
+        return token_rules.frame_tokens(
             self.token_family,
             size,
             frames,
@@ -368,7 +363,9 @@ class EndpointSpec(ModelSpec):
 
     def frame_times(self, seconds: Sequence[float]) -> Sequence[str]:
         """The texts that the endpoint adds to the frames of a video, shown at these times (s)."""
-        return frame_times(self.token_family, seconds) if self.sees_frame_times else ()
+        if not self.sees_frame_times:
+            return ()
+        return token_rules.frame_times(self.token_family, seconds)
 
     def served_models(self) -> list[str] | None:
         """Names of the served models, or None without a list. Raises ModelError if it is down."""

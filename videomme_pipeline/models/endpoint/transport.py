@@ -53,6 +53,8 @@ class Connections:
             if isinstance(value, str) and not name.startswith("X-Stainless-")
         }
         self._has_connected = False
+        proxies = getproxies()
+        proxy = proxies.get(url.scheme) or proxies.get("all")
         self.session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(
                 limit=0,
@@ -60,7 +62,7 @@ class Connections:
                 ssl=httpx2.create_ssl_context() if url.scheme == "https" else True,
             ),
             cookie_jar=aiohttp.DummyCookieJar(),
-            proxy=_proxy_for(url),
+            proxy=None if proxy is None or proxy_bypass(url.netloc.decode()) else proxy,
             auto_decompress=False,
             skip_auto_headers=("Accept-Encoding",),
         )
@@ -117,9 +119,3 @@ class Connections:
 
     async def close(self) -> None:
         await self.session.close()
-
-
-def _proxy_for(url: httpx2.URL) -> str | None:
-    proxies = getproxies()
-    proxy = proxies.get(url.scheme) or proxies.get("all")
-    return None if proxy is None or proxy_bypass(url.netloc.decode()) else proxy

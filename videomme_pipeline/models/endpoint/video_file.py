@@ -5,8 +5,7 @@ frames itself. A sampling without such parameters is an error.
 
 Source: the code of vLLM 0.19 to 0.32. Versions from 0.24 on choose a loader by the model's video
 processor. The loaders of Qwen's models ignore `num_frames`, and only these loaders know
-`min_frames` and `max_frames`. The backend `opencv` is the loader that earlier versions use for
-every model.
+`min_frames` and `max_frames`. The backend `opencv` is the loader of all earlier versions.
 """
 
 import os
@@ -84,8 +83,7 @@ def video_fields(
 def video_file(spec: EndpointSpec, request: Request) -> Path:
     """The file of the video of `request`: for a shared folder, the file in it that is read.
 
-    Raises ModelError for a request without a video, and ResponseFailure for a video that is too
-    large for a data URL.
+    Raises ModelError without a video, and ResponseFailure if it is too large for a data URL.
     """
     source = _video(spec, request).path
     if spec.shared_folder is not None:

@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import IO, Any, Literal, Self
+from typing import IO, Any, ClassVar, Literal, Self
 
 from blake3 import blake3
 from pydantic import Field, model_validator
@@ -29,6 +29,9 @@ class ProgramLimits(Limits):
 class ProgramSpec(ModelSpec):
     """A program that a run starts. It reads questions from standard input and writes answers."""
 
+    sees_frame_times: ClassVar[bool] = True
+    reads_parts: ClassVar[bool] = True
+    takes_history: ClassVar[bool] = True
     kind: Literal["program"] = "program"
     command: tuple[str, ...] = Field(min_length=1)
     """The program and its arguments."""
@@ -97,20 +100,8 @@ class ProgramSpec(ModelSpec):
         return sorted(file for file in self.folder.glob(name) if file.is_file()) or [path]
 
     @property
-    def sees_frame_times(self) -> bool:
-        return True
-
-    @property
     def reads_video(self) -> bool:
         return self.frames_as == "video_file"
-
-    @property
-    def reads_parts(self) -> bool:
-        return True
-
-    @property
-    def takes_history(self) -> bool:
-        return True
 
     @property
     def costs_money(self) -> bool:

@@ -24,8 +24,7 @@ from videomme_pipeline.project.runs.journal import journal_of
 from videomme_pipeline.project.runs.locks import cost_limit, endpoint
 from videomme_pipeline.project.runs.progress import StageProgress
 from videomme_pipeline.prompts.render import Prompt
-from videomme_pipeline.responses.collect import collect
-from videomme_pipeline.responses.delivery import AskingProgress
+from videomme_pipeline.responses.collect import AskingProgress, collect
 from videomme_pipeline.responses.journal import Journal
 from videomme_pipeline.responses.requests import (
     RequestPlan,

@@ -5,10 +5,9 @@ import shlex
 from pathlib import Path
 
 from videomme_pipeline.errors import ConfigurationError
-from videomme_pipeline.responses.journal_copy import CopiedTable, copy_journal
-from videomme_pipeline.responses.journal_file import SqliteJournal
+from videomme_pipeline.responses.journal import CopiedTable, copy_journal
+from videomme_pipeline.responses.journal_databases import JournalDatabase, SqliteJournal
 from videomme_pipeline.responses.journal_postgres import PostgresJournal
-from videomme_pipeline.responses.journal_tables import JournalDatabase
 from videomme_pipeline.storage.layout import Store
 from videomme_pipeline.storage.objects import listing
 from videomme_pipeline.storage.postgres import POSTGRES_VARIABLE

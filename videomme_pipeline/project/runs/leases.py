@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from videomme_pipeline.errors import StorageError
 from videomme_pipeline.responses.journal import Journal
-from videomme_pipeline.responses.journal_tables import JournalDatabase
+from videomme_pipeline.responses.journal_databases import JournalDatabase
 
 LEASE_SECONDS = 60.0
 """A killed run on another machine keeps its leases for this time."""

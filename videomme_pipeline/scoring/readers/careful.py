@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from videomme_pipeline.benchmarks.question import Letter
+from videomme_pipeline.scoring.readers import without_letter
 from videomme_pipeline.scoring.readers.answer_words import PATTERNS, WORD_LETTER
 from videomme_pipeline.scoring.readers.letters import find_letters
 from videomme_pipeline.scoring.readers.option_texts import (
@@ -29,11 +30,6 @@ from videomme_pipeline.scoring.readers.response_text import (
     set_markup_aside,
 )
 from videomme_pipeline.scoring.readers.roles import Role, role_of
-from videomme_pipeline.scoring.readers.without_letter import (
-    read_contained_option,
-    read_final_value,
-    read_repeated_option,
-)
 
 _MAX_READ_CHARACTERS = 50_000
 """Only this many characters, counted from the end, are read. Answers are much shorter."""
@@ -49,20 +45,20 @@ def read_careful(response: str, letters: Sequence[Letter], options: Sequence[str
     begin = noun.end() if noun else 0
     reading = _read_as_a_whole(text, letters, begin) or _read_answer(text, letters, labelled)
     if reading.rule == _ERROR_TEXT:  # unless the text is that of an option
-        return read_repeated_option(text, texts) or reading
+        return without_letter.read_repeated_option(text, texts) or reading
     if reading.rule not in _WEAK_RULES:
         return reading
     answer = blank_reasoning(text)
     by_letter = dict(zip(letters, options, strict=False))
-    value = read_final_value(folded, _marked(answer), by_letter)
+    value = without_letter.read_final_value(folded, _marked(answer), by_letter)
     if value is not None and value.letter:
         return value
     if reading.letter or reading.rule == "letter_not_offered":
         return reading
-    repeated = read_repeated_option(answer, texts) if value is None else None
+    repeated = without_letter.read_repeated_option(answer, texts) if value is None else None
     if repeated is not None or reading.rule == "several_letters":
         return repeated or reading
-    contained = read_contained_option(answer, texts) if value is None else None
+    contained = without_letter.read_contained_option(answer, texts) if value is None else None
     refused = PATTERNS["refuses"].search(answer)
     return contained or (Reading(None, "refusal", refused.span()) if refused else NO_LETTER)
 
@@ -80,10 +76,7 @@ _WEAK_RULES = frozenset(("no_letter", "letter_not_offered", "several_letters", "
 
 
 def _marked(answer: str) -> Span | None:
-    """The content of the last box or answer tag that is not empty.
-
-    Tags after a turn or a question that the model adds do not count.
-    """
+    """The last box or answer tag with content, before any turn or question that the model adds."""
     tags = list(_ANSWER_TAG.finditer(answer))
     if tags and (added := PATTERNS["next_question"].search(answer, tags[0].end())):
         tags = [tag for tag in tags if tag.start() < added.start()]
@@ -308,6 +301,8 @@ _LAST_LINE_BEGINS = re.compile(
 )
 """The end of the text before a last line that is only a letter: a sentence or a blank line."""
 _NEAR = 60
+_MAX_CHANGES = 2
+"""The most changes of an answer. A response that repeats itself has more."""
 
 
 def _is_last_line(text: str, candidates: Sequence[_Candidate]) -> bool:
@@ -338,10 +333,6 @@ def _decide(text: str, candidates: Sequence[_Candidate], letters: Sequence[Lette
         if cue.start() >= last.end and (cue["withdrawn"] or cue["withdrawn_unspaced"]):
             return Reading(None, "withdrawn", cue.span())
     return _strongest(candidates, letters, text)
-
-
-_MAX_CHANGES = 2
-"""The most changes of an answer. A response that repeats itself has more."""
 
 
 def _stated_after(candidates: Sequence[_Candidate], position: int) -> list[_Candidate]:

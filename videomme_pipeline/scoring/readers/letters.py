@@ -72,7 +72,6 @@ _SENTENCE_END = re.compile(
     r"[!?|\n]|\.(?<!\b(?:Dr|Mr|Ms|St|vs).)(?<!\bMrs.)(?<!e\.g.)(?!g\.)", re.IGNORECASE
 )
 
-
 _ANNOUNCING = SETS["answer_nouns"] | SETS["option_nouns"] | SETS["copulas"] | {"assistant"}
 
 

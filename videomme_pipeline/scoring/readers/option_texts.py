@@ -124,11 +124,9 @@ def without_article(text: str, words: Sequence[Word]) -> tuple[str, ...]:
 
 
 def _is_label_of(span: Span, label: re.Match[str], text: str) -> bool:
-    """True if the letter `label` belongs to the option at `span`.
-
-    Only spaces between them are enough on a line of their own: "A dog barks" may be a sentence.
-    """
+    """True if the letter `label` belongs to the option at `span`."""
     if text[label.end() : span[0]].strip(" \t"):
         return True
+    # Only spaces are enough on a line of their own: "A dog barks" may be a sentence.
     before = text[max(0, label.start() - _MAX_MARKS) : label.start()]
     return bool(_LINE_START.search(before) and _LINE_END.match(text, span[1]))

@@ -8,14 +8,8 @@ from typing import Any
 
 from videomme_pipeline.benchmarks.question import Letter
 from videomme_pipeline.errors import ScoringError
+from videomme_pipeline.scoring.readers import published
 from videomme_pipeline.scoring.readers.careful import read_careful
-from videomme_pipeline.scoring.readers.published import (
-    OFFICIAL_V1,
-    OFFICIAL_V1_FIRST_RELEASE,
-    OFFICIAL_V2,
-    read_lmms_eval,
-    read_vlmevalkit,
-)
 from videomme_pipeline.scoring.readers.reading import Reader, Reading
 
 
@@ -44,11 +38,13 @@ class RegisteredReader:
 
 READERS: Mapping[ReaderName, RegisteredReader] = {
     ReaderName.CAREFUL: RegisteredReader(read_careful, version="25"),
-    ReaderName.OFFICIAL_V1: RegisteredReader(OFFICIAL_V1, version="1"),
-    ReaderName.OFFICIAL_V1_FIRST_RELEASE: RegisteredReader(OFFICIAL_V1_FIRST_RELEASE, version="1"),
-    ReaderName.OFFICIAL_V2: RegisteredReader(OFFICIAL_V2, version="1"),
-    ReaderName.LMMS_EVAL: RegisteredReader(read_lmms_eval, version="1"),
-    ReaderName.VLMEVALKIT: RegisteredReader(read_vlmevalkit, version="1"),
+    ReaderName.OFFICIAL_V1: RegisteredReader(published.OFFICIAL_V1, version="1"),
+    ReaderName.OFFICIAL_V1_FIRST_RELEASE: RegisteredReader(
+        published.OFFICIAL_V1_FIRST_RELEASE, version="1"
+    ),
+    ReaderName.OFFICIAL_V2: RegisteredReader(published.OFFICIAL_V2, version="1"),
+    ReaderName.LMMS_EVAL: RegisteredReader(published.read_lmms_eval, version="1"),
+    ReaderName.VLMEVALKIT: RegisteredReader(published.read_vlmevalkit, version="1"),
 }
 
 
@@ -57,11 +53,8 @@ def read_answer(
 ) -> Reading:
     """The reading of `response` by `reader`.
 
-    Args:
-        letters: the letters that the question offers, in order.
-        options: the texts of the options in the same order, with or without their letter
-            ("A. Apples." or "Apples."). `careful` uses them to recognize an option that is
-            repeated without its letter; the published readers ignore them.
+    The question offers `letters`, with `options` in the same order ("A. Apples." or "Apples."), by
+    which `careful` recognizes an option without its letter. The published readers ignore `options`.
     """
     return READERS[reader].read(response, letters, options)
 
