@@ -309,7 +309,7 @@ def _end_after(worker: Any) -> None:
 def end_if_stuck(worker: Any, closing_seconds: float) -> None:
     """End this process if it still exists some time after its worker began to close.
 
-    Workers of a scheduler that was killed were seen to close for ever, and would hold their jobs.
+    Some workers of a scheduler that was killed close without end, and would hold their jobs.
     """
     from distributed.worker import WORKER_ANY_RUNNING  # noqa: PLC0415 - slow to import
 
