@@ -89,6 +89,7 @@ def _ask(stage: BenchmarkStage, evaluation: Evaluation, targets: Targets) -> Bui
             # The journal contains every answer so far, and the next run resumes from it.
             for target in pending.values():
                 yield BuildFailure(partition=target.partition, reason=str(error))
+            return
     totals = _totals(summarize(chain(*responses.values())))
     numbers = ", ".join(f"{name} {round(number, 4):,}" for name, number in totals.items())
     project.on_log(f"{evaluation.name}, all requests of these answers: {numbers}")
