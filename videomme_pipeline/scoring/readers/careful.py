@@ -50,7 +50,7 @@ def read_careful(response: str, letters: Sequence[Letter], options: Sequence[str
         return reading
     answer = blank_reasoning(text)
     by_letter = dict(zip(letters, options, strict=False))
-    value = without_letter.read_final_value(folded, _marked(answer), by_letter)
+    value = without_letter.read_final_value(folded, text, _marked(answer), by_letter)
     if value is not None and value.letter:
         return value
     if reading.letter or reading.rule == "letter_not_offered":

@@ -119,14 +119,15 @@ _NUMBER = re.compile(r"([-−]?[\d./√π]+)([^\W\d_]*[²³]?)")
 
 
 def read_final_value(
-    answer: str, marked: Span | None, options: Mapping[Letter, str]
+    answer: str, own: str, marked: Span | None, options: Mapping[Letter, str]
 ) -> Reading | None:
     """The option that equals the final value of `answer`; `NO_LETTER` if none does.
 
-    The value is `marked`, the content of the last box or answer tag, or follows "the answer is".
-    None if the answer has no final value.
+    The value is `marked`, the content of the last box or answer tag, or follows "the answer is" in
+    `own`, the answer with blanks in place of the texts of options after their letters. None if the
+    answer has no final value.
     """
-    start = _declared_end(answer)
+    start = _declared_end(own)
     start, end = marked or (start, start + len(_VALUE_END.split(answer[start:], maxsplit=1)[0]))
     value = _normal(answer[start:end])
     if not start or PATTERNS["bracketed"].search(answer, start, end):
