@@ -55,7 +55,7 @@ def started(
     """A UI that answers at `port`, and the time until it did."""
     began = time.perf_counter()
     process = subprocess.Popen(
-        [*command, "-p" if command[0].endswith("dagster") else "--port", str(port)],
+        [*command, "--port", str(port)],
         cwd=folder,
         env=os.environ | environment,
         stdout=subprocess.DEVNULL,

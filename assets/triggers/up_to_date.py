@@ -101,6 +101,9 @@ class _Plans:
         self._project, self._prefix = project, project.runs.prefix
         self._severity = _SEVERITIES[project.runs.stale]
         self._explanation = Explanation(states)
+        self._refused = {
+            name: refused_files(project.configuration, name) for name in project.benchmarks
+        }
         self._states: dict[dg.AssetKey, list[PartitionState]] = defaultdict(list)
         for state in states:
             self._states[asset_key(state.stage)].append(state)
@@ -153,7 +156,7 @@ class _Plans:
         stage = self._states[key][0].stage
         if not stage.is_cited or not isinstance(stage, BenchmarkStage):
             return ()
-        return refused_files(self._project.configuration, stage.benchmark.name)
+        return self._refused[stage.benchmark.name]
 
     def _plan_summary(self, key: dg.AssetKey) -> str:
         label = key.to_user_string().removeprefix(self._prefix)

@@ -37,6 +37,7 @@ from videomme_pipeline.project.runs.progress import ignore
 from videomme_pipeline.project.runs.settings import CLUSTER_FILE, ClusterSpec
 
 CLOSING_SECONDS = 60.0
+"""A worker that needs longer to close is ended."""
 JOBS_SECONDS = 10.0
 """Seconds between looks at the jobs of a cluster, and between replacements of ended ones."""
 MAX_FAILURES = 4
@@ -292,22 +293,22 @@ class DaskWorkers:
 
 
 def prepare_worker(required: Mapping[str, str], client: int, dask_worker: Any) -> None:
-    """Check the versions of a worker, and let its process end once it closes.
+    """Check the versions of a worker, and let its process end if the worker cannot close.
 
-    A worker in the process of the `client` never ends it. Raises ClusterError.
+    `client` is the process id of the run, which is never ended. Raises ClusterError.
     """
     check_versions(required)
     if os.getpid() != client:
-        _end_after(dask_worker)
+        _watch(dask_worker)
 
 
-@cache
-def _end_after(worker: Any) -> None:
-    threading.Thread(target=end_if_stuck, args=(worker, CLOSING_SECONDS), daemon=True).start()
+@cache  # one thread per worker, however many runs it serves
+def _watch(worker: Any) -> None:
+    threading.Thread(target=_end_if_stuck, args=(worker,), daemon=True).start()
 
 
-def end_if_stuck(worker: Any, closing_seconds: float) -> None:
-    """End this process if it still exists some time after its worker began to close.
+def _end_if_stuck(worker: Any) -> None:
+    """End this process if its worker needs longer than `CLOSING_SECONDS` to close.
 
     Some workers of a scheduler that was killed close without end, and would hold their jobs.
     """
@@ -315,7 +316,7 @@ def end_if_stuck(worker: Any, closing_seconds: float) -> None:
 
     while worker.status in WORKER_ANY_RUNNING:
         time.sleep(LOOK_SECONDS)
-    time.sleep(closing_seconds)
+    time.sleep(CLOSING_SECONDS)
     os._exit(1)
 
 

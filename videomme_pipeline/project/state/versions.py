@@ -71,7 +71,8 @@ class Versions:
     _known: defaultdict[Hashable, dict[Hashable, str]] = field(
         default_factory=lambda: defaultdict(dict), init=False
     )
-    """The values that several stages need, by kind and video. That of None is a part of all."""
+    """Values that several stages need, by kind and video. Those under None are the same for all
+    videos, and a part of each one's value."""
 
     def video(self, video_id: str) -> str:
         """Fingerprint of a video's row: its content, its subtitle file and its clip."""
