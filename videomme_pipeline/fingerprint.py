@@ -19,9 +19,7 @@ FINGERPRINT_BYTES = 12
 class Spec(BaseModel):
     """A frozen piece of configuration. Unknown keys, infinity and NaN are errors."""
 
-    model_config = ConfigDict(
-        frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True
-    )
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     @property
     def fingerprint(self) -> str:

@@ -1,5 +1,6 @@
 """JSON Schemas of the configuration files, with which editors complete and check them."""
 
+from collections import ChainMap
 from collections.abc import Iterable
 from typing import Any, Union
 
@@ -13,6 +14,7 @@ from videomme_pipeline.benchmarks.selection import BenchmarkSettings
 from videomme_pipeline.evaluation.evaluation import NONE
 from videomme_pipeline.evaluation.folder import Configuration
 from videomme_pipeline.evaluation.reading import EvaluationFile
+from videomme_pipeline.fingerprint import Spec
 from videomme_pipeline.frames.sampling import STRATEGIES, Sampling
 from videomme_pipeline.models.catalog import entry_specs
 from videomme_pipeline.models.endpoint.managed import ServeSpec
@@ -20,6 +22,7 @@ from videomme_pipeline.project.checkpoints import TrainingRun
 from videomme_pipeline.project.nightly.tracked import NightlySpec
 from videomme_pipeline.project.runs.settings import ClusterSpec, RunsSpec, StorageSpec
 from videomme_pipeline.prompts.render import TemplateName
+from videomme_pipeline.rows import field_docstrings
 
 
 class _Evaluation(EvaluationFile):
@@ -56,18 +59,22 @@ def schemas(configuration: Configuration) -> dict[str, JsonSchemaValue]:
     }
 
 
-class _WithServers(GenerateJsonSchema):
-    """Describes `serve` by the kinds of servers that are installed."""
+class _Documented(GenerateJsonSchema):
+    """Takes descriptions from docstrings of fields, and `serve` from the servers installed."""
 
     def model_schema(self, schema: core_schema.ModelSchema) -> JsonSchemaValue:
         if schema["cls"] is ServeSpec:
             kinds: Any = Union[*plugins.find_classes(plugins.SERVERS, ServeSpec)]
             return self.generate_inner(TypeAdapter(kinds).core_schema)
-        return super().model_schema(schema)
+        documented = super().model_schema(schema)
+        classes = [base for base in schema["cls"].__mro__ if issubclass(base, Spec)]
+        for name, text in ChainMap(*map(field_docstrings, classes)).items():
+            documented["properties"].get(name, {}).setdefault("description", text)
+        return documented
 
 
 def _schema(kind: Any) -> JsonSchemaValue:
-    return TypeAdapter(kind).json_schema(schema_generator=_WithServers)
+    return TypeAdapter(kind).json_schema(schema_generator=_Documented)
 
 
 def _without_names(schema: JsonSchemaValue) -> JsonSchemaValue:

@@ -52,8 +52,13 @@ def _pattern(name: str) -> re.Pattern[str]:
     return re.compile(text, re.IGNORECASE | re.VERBOSE)
 
 
-PATTERNS: Mapping[str, re.Pattern[str]] = {
-    **{name: _phrases(name) for name in _PHRASES},
-    **{name: _pattern(name) for name in _PATTERNS},
-}
+class _Patterns(dict[str, re.Pattern[str]]):
+    """Compiles a pattern when it is first used, since most commands read no answers."""
+
+    def __missing__(self, name: str) -> re.Pattern[str]:
+        self[name] = _phrases(name) if name in _PHRASES else _pattern(name)
+        return self[name]
+
+
+PATTERNS: Mapping[str, re.Pattern[str]] = _Patterns()
 """The phrases and patterns of `answer_words.toml` by their names."""
