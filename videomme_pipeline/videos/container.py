@@ -117,9 +117,7 @@ def diagnose(path: Path) -> str | None:
         end = max((box.end for box in boxes), default=0)
         cut = f": {size:,} of at least {end:,} bytes are there" if end > size else ""
         return f"an mp4 without its table of contents (no 'moov' box), cut off{cut}"
-    if mp4.has_encrypted_video(moov):
-        return "the video track is encrypted (sample entry 'encv'); no key is known for it"
-    return mp4.impossible_count(moov, size)
+    return mp4.problem_of(moov, size)
 
 
 _OTHER_FORMATS = {
