@@ -11,10 +11,11 @@ from itertools import chain
 
 from upath import UPath
 
+from videomme_pipeline.benchmarks.locate import VideoSource
 from videomme_pipeline.benchmarks.question import Question, example_ids
 from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.benchmarks.selection import Questions, Selection, group_by_video
-from videomme_pipeline.benchmarks.source import MediaFiles, Source
+from videomme_pipeline.benchmarks.source import Source
 from videomme_pipeline.errors import (
     DamagedFileError,
     NotReadyError,
@@ -132,7 +133,7 @@ class Snapshot:
 
     def __init__(self, benchmark: BenchmarkState) -> None:
         self._benchmark = benchmark
-        self._files: dict[str, MediaFiles] = {}
+        self._video_files: dict[str, VideoSource] = {}
         self._content_hashes: dict[str, str | NotReadyError] = {}
         self._subtitle_hashes: dict[str, str | None] = {}
         self._selected: dict[Selection, Questions] = {}
@@ -284,7 +285,7 @@ class Snapshot:
     def _find_content_hash(self, video_id: str) -> str:
         names = self.names("videos")
         try:
-            path = self.files(video_id).video
+            path = self.video_file(video_id)
         except VideoMissingError:
             stored = names.fingerprints(None, video_id)
             if len(stored) != 1:
@@ -307,10 +308,7 @@ class Snapshot:
     def subtitle_hash(self, video_id: str) -> str | None:
         """Hash of a video's subtitle file, or None. Raises NotReadyError if it cannot be read."""
         if video_id not in self._subtitle_hashes:
-            try:
-                path = self.files(video_id).subtitle
-            except VideoMissingError:
-                path = self.source.subtitle(self.reference(video_id))
+            path = self.source.subtitle(self.reference(video_id))
             try:
                 digest = content_hash(path, self._hashes) if path else None
             except OSError as error:
@@ -321,11 +319,11 @@ class Snapshot:
             self._subtitle_hashes[video_id] = digest
         return self._subtitle_hashes[video_id]
 
-    def files(self, video_id: str) -> MediaFiles:
-        """The files of a video. Raises VideoMissingError if the video is not on disk."""
-        if video_id not in self._files:
-            self._files[video_id] = self.source.files(self.reference(video_id))
-        return self._files[video_id]
+    def video_file(self, video_id: str) -> VideoSource:
+        """The file of a video. Raises VideoMissingError if it is not on disk."""
+        if video_id not in self._video_files:
+            self._video_files[video_id] = self.source.video_file(self.reference(video_id))
+        return self._video_files[video_id]
 
     def reference(self, video_id: str) -> VideoReference:
         """The names of a video in the annotations. Raises NotReadyError without such a video."""
