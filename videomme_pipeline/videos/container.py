@@ -111,8 +111,7 @@ def diagnose(path: Path) -> str | None:
             return f"not a video but {kind}"
     if head[4:8] != b"ftyp":
         return None
-    boxes = mp4.top_boxes(path)
-    moov = mp4.read_moov_box(path, boxes)
+    boxes, moov = mp4.read_boxes(path)
     if moov is None:
         end = max((box.end for box in boxes), default=0)
         cut = f": {size:,} of at least {end:,} bytes are there" if end > size else ""
@@ -148,7 +147,7 @@ def index_packets(path: VideoFile, video_id: str | None = None) -> PacketIndex:
 
 
 def demux_packets(path: VideoFile, video_id: str | None = None) -> PacketIndex:
-    """The index from all packets of the file. Raises the errors of `index_packets`."""
+    """The index from all packets of the file. Raises VideoUnreadableError."""
     with open_video(path, video_id) as (container, stream):
         rows = [
             (p.pts, p.dts, p.size, p.is_keyframe, p.is_discard, p.duration or 0, precedes_loss)

@@ -4,7 +4,7 @@ ISO/IEC 14496-12 defines their names and layouts. This module uses no libav and 
 """
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -33,8 +33,7 @@ def read_moov(path: Path) -> PacketIndex | None:
     an edit list that has several segments, starts between two frames or ends before the last frame.
     """
     try:
-        boxes = top_boxes(path)
-        moov = read_moov_box(path, boxes)
+        boxes, moov = read_boxes(path)
         if moov is None or not any(box.kind == b"ftyp" for box in boxes[:2]):
             return None
         file_size = path.stat().st_size
@@ -48,8 +47,8 @@ def read_moov(path: Path) -> PacketIndex | None:
         return None  # libav decides whether such a file can be used
 
 
-def top_boxes(path: Path) -> list[Box]:
-    """The top-level boxes of an mp4 in file order, up to a malformed one. Raises OSError."""
+def read_boxes(path: Path) -> tuple[list[Box], memoryview | None]:
+    """The top boxes of an mp4 up to a malformed one, and the content of `moov`. Raises OSError."""
     boxes: list[Box] = []
     size = stat_file(path).st_size
     with path.open("rb", buffering=0) as file:  # the boxes are far apart
@@ -69,17 +68,12 @@ def top_boxes(path: Path) -> list[Box]:
                 break
             boxes.append(Box(kind, position + header, position + length))
             position += length
-    return boxes
-
-
-def read_moov_box(path: Path, boxes: Sequence[Box]) -> memoryview | None:
-    """The content of the `moov` box, or None if there is none."""
     moov = next((box for box in boxes if box.kind == b"moov"), None)
     if moov is None:
-        return None
+        return boxes, None
     with path.open("rb", buffering=8192) as file:  # Python 3.14 would read 128 KiB
         file.seek(moov.start)
-        return memoryview(file.read(min(moov.end, path.stat().st_size) - moov.start))
+        return boxes, memoryview(file.read(min(moov.end, size) - moov.start))
 
 
 def problem_of(moov: memoryview, file_bytes: int) -> str | None:
@@ -113,7 +107,7 @@ def _declared_samples(kind: bytes, table: memoryview) -> int:
 
 def track_end_seconds(path: Path) -> float | None:
     """End (s) of the only video track by its header and edit list, or None if unknown."""
-    moov = read_moov_box(path, top_boxes(path))
+    _, moov = read_boxes(path)
     tracks = [] if moov is None else _video_tracks(moov)
     if moov is None or len(tracks) != 1:
         return None
