@@ -71,10 +71,6 @@ class Member:
         """Name without folders, which is its name on disk."""
         return PurePosixPath(self.name).name
 
-    @property
-    def stem(self) -> str:
-        return PurePosixPath(self.name).stem
-
 
 def sha256(path: Path) -> str:
     with path.open("rb") as file:
@@ -95,16 +91,12 @@ def open_archive(file: BinaryFile, archive: str) -> Iterator[OpenArchive]:
     """Open `file` as the archive called `archive`. Raises ArchiveError if it is of another kind."""
     file.seek(0)
     try:
-        opened = _open_tar(file, archive) if _is_tar(archive) else ZipFile(file)
+        open_tar = tarfile.TarFile.gzopen if is_compressed_tar(archive) else tarfile.TarFile.taropen
+        opened = open_tar(name=archive, fileobj=file) if _is_tar(archive) else ZipFile(file)
     except _DAMAGE as error:
         raise _unreadable(archive, error) from error
     with opened:
         yield opened
-
-
-def _open_tar(file: BinaryFile, archive: str) -> tarfile.TarFile:
-    open_tar = tarfile.TarFile.gzopen if is_compressed_tar(archive) else tarfile.TarFile.taropen
-    return open_tar(name=archive, fileobj=file)
 
 
 def _unreadable(archive: str, error: Exception) -> ArchiveError:

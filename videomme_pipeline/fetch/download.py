@@ -169,10 +169,10 @@ class _Directory:
         self._by_ending: dict[PurePosixPath, Member] = {}
         self._by_folder: defaultdict[PurePosixPath, list[Member]] = defaultdict(list)
         for member in members:
-            self._by_stem[member.stem] = member
-            parts = PurePosixPath(member.name).parts
-            for first in range(len(parts)):
-                ending = PurePosixPath(*parts[first:])
+            path = PurePosixPath(member.name)
+            self._by_stem[path.stem] = member
+            for first in range(len(path.parts)):
+                ending = PurePosixPath(*path.parts[first:])
                 self._by_ending.setdefault(ending, member)
                 self._by_folder[ending.parent].append(member)
 
