@@ -215,12 +215,8 @@ class DeclaredSource(Source):
         if folder is None:
             return None
         stem = PurePosixPath(footage.video_file).stem
-        return locate.first_file(
-            root / folder / f"{name}{suffix}"
-            for root in self.roots
-            for name in locate.spellings(stem)
-            for suffix in locate.SUBTITLE_SUFFIXES
-        )
+        paths = (root / folder / name for root in self.roots for name in locate.spellings(stem))
+        return locate.first_file(paths, locate.SUBTITLE_SUFFIXES)
 
     def fetch(self, videos: Sequence[VideoReference], on_progress: OnProgress) -> Mapping[str, str]:
         if not self.is_fetched or self.release is None:
