@@ -151,14 +151,12 @@ def _locked(folder: Path) -> Iterator[None]:
     with explained(str(folder)):
         folder.mkdir(parents=True, exist_ok=True)
         try:
-            lock.acquire(blocking=False)
+            acquired = lock.acquire(blocking=False)
         except Timeout:
             _log.warning("Waiting for another run, which is fetching files into %s", folder)
-            lock.acquire()
-    try:
+            acquired = lock.acquire()
+    with acquired:
         yield
-    finally:
-        lock.release()
 
 
 class _Directory:
