@@ -282,20 +282,13 @@ def _claimed_seconds(path: VideoFile, stream: "VideoStream", first_pts: int) -> 
     time_base = stream.time_base
     if time_base is None:
         return None
-    tag = next((v for k, v in stream.metadata.items() if k.upper().startswith("DURATION")), None)
+    tag = next((v for k, v in stream.metadata.items() if k.upper().startswith("DURATION")), "")
     end = None if isinstance(path, FrameFolder) else mp4.track_end_seconds(path)
-    if end is None and tag is not None:
-        end = _clock_seconds(tag)
+    if end is None:
+        with suppress(ValueError):  # no tag, or none in the form `HH:MM:SS.sss`
+            hours, minutes, seconds = tag.split(":")
+            end = int(hours) * 3600 + int(minutes) * 60 + float(seconds)
     if end is not None:
         return end - float(first_pts * time_base)
     is_mp4 = "mp4" in stream.container.format.name
     return float(stream.duration * time_base) if stream.duration and not is_mp4 else None
-
-
-def _clock_seconds(text: str) -> float | None:
-    """Seconds of `HH:MM:SS.sss`, or None for other text."""
-    try:
-        hours, minutes, seconds = text.split(":")
-        return int(hours) * 3600 + int(minutes) * 60 + float(seconds)
-    except ValueError:
-        return None
