@@ -19,7 +19,6 @@ from videomme_pipeline.errors import ConfigurationError
 from videomme_pipeline.storage.names import (
     NO_BENCHMARKS,
     SUFFIX,
-    Listing,
     Planned,
     StageNames,
     StoredName,
@@ -203,9 +202,9 @@ class Store:
             if any(self.names(name, stage).texts for stage in ("questions", "scores"))
         ]
 
-    def names(self, benchmark: str, stage: str) -> StageNames:
-        """The names of the files of a stage, from one listing."""
-        return Listing(self.root).names(benchmark, stage)
+    def names(self, *folder: str) -> StageNames:
+        """The names of the files in a folder such as ("smoke", "prompts") and in its folders."""
+        return StageNames(file_names(self.path(*folder)))
 
     def files(self, *folder: str, suffix: str = SUFFIX) -> list[UPath]:
         """The tables in a folder and in its folders."""

@@ -9,14 +9,14 @@ videos, subtitles, prompts and responses that they were computed from, and reade
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 from upath import UPath
 
 from videomme_pipeline.errors import DamagedFileError, StorageError
 from videomme_pipeline.storage.layout import Store
-from videomme_pipeline.storage.names import Listing, Planned, StageNames, StoredName
+from videomme_pipeline.storage.names import Planned, StageNames, StoredName
 from videomme_pipeline.storage.records import append_record, sequence, timed_name
 from videomme_pipeline.storage.tables import read_table
 
@@ -89,13 +89,10 @@ class Results:
     ) -> None:
         self.store = store
         self._benchmark = benchmark
-        self._listing = Listing(store.root)
+        self.names = cache(store.names)
+        """The names of the files of a benchmark and stage. Each folder is listed once."""
         self._shown: dict[str, list[ShownScores]] = {}
         self._planned = store.planned() if uses_plan else {}
-
-    def names(self, benchmark: str, stage: str) -> StageNames:
-        """The names of the files of a stage."""
-        return self._listing.names(benchmark, stage)
 
     @cached_property
     def benchmarks(self) -> list[str]:

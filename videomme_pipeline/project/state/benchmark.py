@@ -6,7 +6,7 @@ snapshot, so that the next access lists and reads files again.
 
 import logging
 from contextlib import suppress
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import chain
 
 from upath import UPath
@@ -31,7 +31,7 @@ from videomme_pipeline.project.state.failures import FailureLog
 from videomme_pipeline.project.state.partitions import Dimension, VideoPartition, variant_in
 from videomme_pipeline.project.state.versions import Versions, code_version
 from videomme_pipeline.storage.layout import Store
-from videomme_pipeline.storage.names import Listing, Planned, StageNames, StoredName
+from videomme_pipeline.storage.names import Planned, StageNames, StoredName
 from videomme_pipeline.storage.tables import read_rows
 from videomme_pipeline.videos.hash_cache import HashCache
 from videomme_pipeline.videos.probe import Video, content_hash, known_hash
@@ -137,13 +137,13 @@ class Snapshot:
         self._subtitle_hashes: dict[str, str | None] = {}
         self._selected: dict[Selection, Questions] = {}
         self._videos: dict[str, Video] = {}
-        self._listing = Listing(benchmark.store.root)
+        self._listed = cache(benchmark.store.names)
 
     def names(self, stage: str) -> StageNames:
         """The names of the files of a stage, when they were first needed."""
         if stage == "frames":  # all benchmarks share them
-            return self._listing.names(stage)
-        return self._listing.names(self._benchmark.name, stage)
+            return self._listed(stage)
+        return self._listed(self._benchmark.name, stage)
 
     def path(
         self, stage: str, fingerprint: str, *, variant: str | None = None, video: str | None = None
