@@ -225,8 +225,10 @@ class _Collection:
 
     async def _ask_all(self, videos: Iterable[VideoRequests]) -> None:
         try:
-            async with asyncio.TaskGroup() as background:
-                renewal = background.create_task(self._renew_claims())
+            loop = asyncio.get_running_loop()
+            with self._journal.renewing_claims(
+                CLAIM_SECONDS, lambda error: loop.call_soon_threadsafe(self._stop, error)
+            ):
                 async with asyncio.TaskGroup() as asking:
                     for video in videos:
                         if self._stopped_by is not None:
@@ -237,18 +239,8 @@ class _Collection:
                             await self._in_memory.acquire()
                             await self._prefetch.acquire()
                             asking.create_task(self._ask_video(video, pending))
-                renewal.cancel()
         finally:
             self.delivery.end()
-
-    async def _renew_claims(self) -> None:
-        while True:
-            await asyncio.sleep(CLAIM_SECONDS / 3)
-            now = datetime.now(UTC)
-            try:
-                await asyncio.to_thread(self._journal.renew_claims, now, CLAIM_SECONDS)
-            except StorageError as error:
-                self._stop(error)
 
     async def _deliver_stored(self, pending: Sequence[PendingRequest]) -> list[PendingRequest]:
         """Deliver the responses that are in the journal, and return the other requests."""
