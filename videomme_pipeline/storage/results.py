@@ -91,7 +91,7 @@ class Results:
         self._benchmark = benchmark
         self.names = cache(store.names)
         """The names of the files of a benchmark and stage. Each folder is listed once."""
-        self._shown: dict[str, list[ShownScores]] = {}
+        self._scores_of = cache(self._find_scores)
         self._planned = store.planned() if uses_plan else {}
 
     @cached_property
@@ -108,20 +108,18 @@ class Results:
         """The shown scores of an evaluation, or None if it has none."""
         return next((s for s in self.scores() if s.evaluation == evaluation), None)
 
-    def _scores_of(self, benchmark: str) -> list[ShownScores]:
-        if benchmark not in self._shown:
-            names = self.names(benchmark, "scores").by_partition
-            recorded = _records(self.names(benchmark, "shown"))
-            planned = self._planned_of(benchmark).scores
-            self._shown[benchmark] = []
-            for evaluation in sorted({variant for variant, _ in names if variant}):
-                if self._planned and evaluation not in self._evaluations:
-                    continue
-                fingerprints = [fingerprint for _, fingerprint in recorded.get(evaluation, ())]
-                order = filter(None, [planned.get(evaluation), *fingerprints])
-                stored = (self._stored_scores(benchmark, evaluation, f) for f in order)
-                self._shown[benchmark] += [*filter(None, stored)][:1]
-        return self._shown[benchmark]
+    def _find_scores(self, benchmark: str) -> list[ShownScores]:
+        names = self.names(benchmark, "scores").by_partition
+        recorded = _records(self.names(benchmark, "shown"))
+        planned, shown = self._planned_of(benchmark).scores, list[ShownScores]()
+        for evaluation in sorted({variant for variant, _ in names if variant}):
+            if self._planned and evaluation not in self._evaluations:
+                continue
+            fingerprints = [fingerprint for _, fingerprint in recorded.get(evaluation, ())]
+            order = filter(None, [planned.get(evaluation), *fingerprints])
+            stored = (self._stored_scores(benchmark, evaluation, f) for f in order)
+            shown += [*filter(None, stored)][:1]
+        return shown
 
     def _stored_scores(
         self, benchmark: str, evaluation: str, fingerprint: str
