@@ -205,7 +205,7 @@ class Journal:
     def renewing_claims(
         self, seconds: float, on_error: Callable[[StorageError], object]
     ) -> Iterator[None]:
-        """Extend every claim to `seconds`, from claims in the block on until the block ends.
+        """Keep the claims of this process during the block, by extending them to `seconds`.
 
         `on_error` is called in another thread if the journal cannot be written.
         """

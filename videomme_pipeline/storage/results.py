@@ -6,7 +6,7 @@ that the last run recorded. Scores are their own manifest: `evaluated_videos` na
 videos, subtitles, prompts and responses that they were computed from, and readers show these.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache, cached_property
@@ -89,9 +89,9 @@ class Results:
     ) -> None:
         self.store = store
         self._benchmark = benchmark
-        self.names = cache(store.names)
+        self.names: Callable[[str, str], StageNames] = cache(store.names)
         """The names of the files of a benchmark and stage. Each folder is listed once."""
-        self._scores_of = cache(self._find_scores)
+        self._scores_of: Callable[[str], list[ShownScores]] = cache(self._find_scores)
         self._planned = store.planned() if uses_plan else {}
 
     @cached_property
