@@ -97,7 +97,7 @@ class ServerRecord:
         return next(server for server in seen if server.key == spec.server)
 
     def label(self, spec: ModelSpec, response: Response) -> Response:
-        """`response` with what is known about the server of `spec`, unless it was seen later."""
+        """`response` with the facts of the server of `spec`, unless its answer is from before."""
         server, answered_at = self.server_of(spec), response.served.answered_at
         if server is None or answered_at is None or answered_at < server.since:
             return response

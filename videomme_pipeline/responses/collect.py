@@ -15,7 +15,7 @@ import random
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import AsyncExitStack, ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from logging import getLogger
 
@@ -103,26 +103,22 @@ def collect(
             runner.run(collection.close())
 
 
+@dataclass(slots=True, eq=False)
 class Delivery:
     """The responses that the caller has not received yet, and the progress of the collection."""
 
-    def __init__(
-        self,
-        endpoints: Endpoints,
-        outage: Outage,
-        on_progress: Callable[[AskingProgress], None] | None,
-    ) -> None:
-        self.elsewhere: Counter[str] = Counter()
-        """Questions that another process is asking, by video."""
-        self._outage = outage
-        self._endpoints = endpoints
-        self._on_progress = on_progress
-        self._answered = self._failed = 0
-        self._cost_dollars = 0.0
-        self._responses: list[Response] = []
-        self._has_warned = False
-        self._changed = asyncio.Event()
-        self._has_ended = False
+    _endpoints: Endpoints
+    _outage: Outage
+    _on_progress: Callable[[AskingProgress], None] | None
+    elsewhere: Counter[str] = field(default_factory=Counter)
+    """Questions that another process is asking, by video."""
+    _answered: int = 0
+    _failed: int = 0
+    _cost_dollars: float = 0.0
+    _responses: list[Response] = field(default_factory=list)
+    _changed: asyncio.Event = field(default_factory=asyncio.Event)
+    _has_warned: bool = False
+    _has_ended: bool = False
 
     def deliver(self, response: Response) -> None:
         """Deliver a response and count it. Log only the first warning."""

@@ -33,7 +33,7 @@ def leased(
     pending = dict(jobs)
     with (
         Journal(database, flushes_every_commit=False) as journal,
-        journal.renewing_claims(LEASE_SECONDS, ignore),  # without it, work may be repeated
+        journal.renewing_claims(LEASE_SECONDS, ignore),  # after an error, work may be repeated
     ):
         while pending:
             if free := _claim_group(list(pending), jobs, journal, max(MIN_GROUP, 4 * tasks())):
