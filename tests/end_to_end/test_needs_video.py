@@ -89,6 +89,7 @@ class Model:
         return letter_of(text) if is_odd or BLIND_MARK not in text else "AB"["Guess" in text]
 
 
+@pytest.mark.slow
 def test_a_blind_run_splits_the_scores_of_all_other_evaluations(
     tmp_path: Path, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
 ) -> None:

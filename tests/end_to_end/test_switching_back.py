@@ -305,13 +305,14 @@ def copied_over(path: Path, other: Path) -> None:
     shutil.copy(other, path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("stage", "damage"),
     [
         ("prompts", swapped),
-        pytest.param("responses", truncated, marks=pytest.mark.slow),
-        pytest.param("scores", copied_over, marks=pytest.mark.slow),
-        pytest.param("videos", swapped, marks=pytest.mark.slow),
+        ("responses", truncated),
+        ("scores", copied_over),
+        ("videos", swapped),
     ],
 )
 def test_a_file_with_the_name_of_another_one_is_damage_and_never_read(

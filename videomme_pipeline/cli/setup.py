@@ -8,7 +8,6 @@ import subprocess
 import sys
 import threading
 from contextlib import suppress
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -289,12 +288,7 @@ def ui(
     if project is not None:
         name_programs(project)
         environment[PAGE_VARIABLE] = _serve_page(project.store, port + 1)
-    from videomme_pipeline.assets.instance import open_instance
-    from videomme_pipeline.assets.processes import end_dead_runs
-
-    with open_instance() as instance:
-        end_dead_runs(instance, datetime.now(UTC))
-    command = [sys.executable, "-m", "dagster", "dev", "-w", _WORKSPACE]
+    command = [sys.executable, "-m", "videomme_pipeline.assets.ui", "dev", "-w", _WORKSPACE]
     command += ["-h", host, "-p", str(port)]
     command += ["--log-level", "warning"]  # the daemon would log a line every ten seconds
     # Dagster recommends a command of another package, which nobody needs for the UI.

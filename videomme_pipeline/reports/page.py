@@ -28,8 +28,8 @@ from videomme_pipeline.reports.history import (
 from videomme_pipeline.reports.numbers import Numbers, answer_cells, chance, question_columns
 from videomme_pipeline.reports.published import published_results
 from videomme_pipeline.reports.stored import (
-    FramesKey,
     ScoredEvaluation,
+    ServedPage,
     ShownBenchmark,
     evaluations_of,
 )
@@ -67,15 +67,6 @@ def write_page(
     html = build_page(store, evaluations=evaluations, share=share)
     publish(UPath(path), html.encode())
     return path
-
-
-@dataclass(frozen=True, slots=True)
-class ServedPage:
-    """The page with all texts in full, and the files beside the page, by URL."""
-
-    document: str
-    sheets: Mapping[str, FramesKey]
-    videos: Mapping[str, Path]
 
 
 def served_page(store: Store, *, evaluations: Sequence[str] | None = None) -> ServedPage:

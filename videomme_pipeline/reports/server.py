@@ -17,8 +17,7 @@ from aiohttp.http_exceptions import BadHttpMessage
 from aiohttp.log import server_logger
 
 from videomme_pipeline.errors import ConfigurationError, DamagedFileError
-from videomme_pipeline.reports.page import ServedPage
-from videomme_pipeline.reports.stored import FramesKey, contact_sheet
+from videomme_pipeline.reports.stored import FramesKey, ServedPage, contact_sheet
 from videomme_pipeline.storage.layout import Store
 
 HOST = "127.0.0.1"

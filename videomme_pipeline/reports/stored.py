@@ -1,7 +1,7 @@
 """Scored evaluations, stored frames and videos, read from the store for the page."""
 
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -93,6 +93,15 @@ class FramesKey:
     def sheet(self) -> str:
         """URL of the set's contact sheet, relative to the page."""
         return f"frames/{self.video_hash[:16]}-{self.settings}.jpg"
+
+
+@dataclass(frozen=True, slots=True)
+class ServedPage:
+    """The page with all texts in full, and the files beside the page, by URL."""
+
+    document: str
+    sheets: Mapping[str, FramesKey]
+    videos: Mapping[str, Path]
 
 
 @dataclass(frozen=True, kw_only=True)

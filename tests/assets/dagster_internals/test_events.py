@@ -127,7 +127,7 @@ def test_another_process_never_reads_an_event_without_its_version(
     instance: dg.DagsterInstance,
 ) -> None:
     def again_and_again(context: dg.OpExecutionContext) -> None:
-        for _ in range(10):
+        for _ in range(4):
             with EventBatch(context) as events:
                 events.add(event(1))
 

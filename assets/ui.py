@@ -1,0 +1,26 @@
+"""The process of the Dagster UI, which ends dead runs before it starts.
+
+It is one process, because importing Dagster takes seconds and more than 100 MB.
+"""
+
+import runpy
+import sys
+from datetime import UTC, datetime
+
+from videomme_pipeline.assets.instance import open_instance
+from videomme_pipeline.assets.processes import end_dead_runs
+from videomme_pipeline.errors import VideoMMEError
+
+
+def main() -> None:
+    """End dead runs, then run Dagster's command line with the arguments of this process."""
+    try:
+        with open_instance() as instance:
+            end_dead_runs(instance, datetime.now(UTC))
+    except VideoMMEError as error:
+        sys.exit(f"Error: {error}")
+    runpy.run_module("dagster", run_name="__main__", alter_sys=True)
+
+
+if __name__ == "__main__":
+    main()
