@@ -190,7 +190,10 @@ def test_a_database_that_stays_away_ends_a_run_with_one_sentence(tmp_path: Path)
     assert ended.err.count("PostgreSQL cannot be used") == 1
     *others, last = ended.err.strip().splitlines()
     assert last.startswith("Error: postgresql://127.0.0.1:"), ended.err
-    assert not [line for line in others if "rror" in line or "xception" in line]
+    # Dagster prints two lines of its own if it was storing a line of the log at that moment.
+    of_dagster = ("Exception while writing logger call to event log", "(Background on this error")
+    ours = [line for line in others if not line.startswith(of_dagster)]
+    assert not [line for line in ours if "rror" in line or "xception" in line]
 
 
 class Hosts:

@@ -177,7 +177,7 @@ def build(connection: duckdb.DuckDBPyConnection, store: Store) -> list[str]:
 
 def _fingerprint(results: Results) -> str:
     """Hash of the name of each file, and of the code. A file with a name never changes."""
-    code = [module.read_text() for module in sorted(Path(__file__).parent.glob("*.py"))]
+    code = [module.read_bytes() for module in sorted(Path(__file__).parent.glob("*.py"))]
     sql = [*definitions().items(), scalar_macros(), loading.benchmark_rows(), loading.facet_types()]
     files = [
         str(path.relative_to(results.store.root))
