@@ -35,7 +35,7 @@ from videomme_pipeline.scoring.findings.run import EvaluatedVideo
 from videomme_pipeline.scoring.scored_question import ObservedQuestion, Outcome, ScoredQuestion
 from videomme_pipeline.scoring.statistics.breakdowns import breakdown, group_breakdowns
 from videomme_pipeline.scoring.statistics.compare import compare
-from videomme_pipeline.scoring.statistics.estimates import accuracy_interval, clustered_mean
+from videomme_pipeline.scoring.statistics.estimates import clustered_mean, with_accuracy_interval
 from videomme_pipeline.scoring.statistics.groups import GroupRule, score_groups
 from videomme_pipeline.scoring.verdicts import Checkpoint, write_checkpoint
 from videomme_pipeline.storage.layout import Store
@@ -617,7 +617,7 @@ def test_paired_tracks_equal_a_comparison_by_the_library(
     assert row["difference"] == pytest.approx(comparison.accuracy.difference.mean)
     assert row["standard_error"] == pytest.approx(comparison.accuracy.difference.standard_error)
     assert row["difference_low"] == pytest.approx(comparison.accuracy.difference.low)
-    assert row["interval_kind"] == comparison.accuracy.interval_kind
+    assert row["interval_kind"] == comparison.accuracy.difference.interval_kind
     assert row["failed"] == len(comparison.failed) > 0
     short = rows_of(connection, "select * from track_against_track where duration = 'short'")[0]
     marginal = next(row for row in comparison.marginals if row.value == "short")
@@ -650,7 +650,7 @@ def test_paired_tracks_with_few_differences_have_the_interval_of_the_library(
         (paired.difference.low, paired.difference.high)
     )
     assert row["differing_videos"] == differing
-    assert row["interval_kind"] == paired.interval_kind
+    assert row["interval_kind"] == paired.difference.interval_kind
 
 
 def test_a_single_pair_of_videos_has_no_interval(tmp_path: Path) -> None:
@@ -890,7 +890,9 @@ def test_repeats_have_flips_a_majority_vote_and_pass_at_k_by_enumeration(tmp_pat
     assert repeats["accuracy"] == pytest.approx(overall["accuracy"])
     assert passed[0]["pass_at_k"] == pytest.approx(overall["accuracy"])
     assert passed[0]["standard_error"] == pytest.approx(overall["standard_error"])
-    vote = accuracy_interval(clustered_mean([majority(group) for group in questions], videos), 40)
+    vote = with_accuracy_interval(
+        clustered_mean([majority(group) for group in questions], videos), 40
+    )
     assert repeats["majority_vote"] == pytest.approx(np.mean([majority(g) for g in questions]))
     assert (repeats["majority_vote_low"], repeats["majority_vote_high"]) == pytest.approx(
         (vote.low, vote.high)
@@ -899,7 +901,9 @@ def test_repeats_have_flips_a_majority_vote_and_pass_at_k_by_enumeration(tmp_pat
     assert repeats["questions_with_flip_rate"] == len(compared)
     rate = clustered_mean([flips(group) for group in compared], [g[0].video_id for g in compared])
     assert repeats["flip_rate"] == pytest.approx(rate.mean)
-    assert repeats["flip_rate_low"] == pytest.approx(accuracy_interval(rate, len(compared)).low)
+    assert repeats["flip_rate_low"] == pytest.approx(
+        with_accuracy_interval(rate, len(compared)).low
+    )
     for row in passed:
         shares = [
             np.mean([any(r.is_correct for r in drawn) for drawn in combinations(group, row["k"])])

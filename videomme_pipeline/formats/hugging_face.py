@@ -84,14 +84,13 @@ def _headline(scored: EvaluationResults) -> tuple[float, str]:
         low, high = groups.group_score_low, groups.group_score_high
         text = "unknown" if low is None or high is None else f"{low:.1f} to {high:.1f}"
         return round(groups.group_score, 2), f"group score, 95% CI {text}"
-    measured = accuracy_of(scored.rows)
-    if measured is None:
+    accuracy = accuracy_of(scored.rows)
+    if accuracy is None:
         raise ScoringError(
             f"{scored.rows[0].evaluation}: none of {len(scored.rows):,} requests was answered, so "
             "there is no accuracy; run the evaluation again"
         )
-    accuracy, interval = measured
-    low, high = 100 * interval.low, 100 * interval.high
+    low, high = 100 * (accuracy.low or 0), 100 * (accuracy.high or 0)
     return round(100 * accuracy.mean, 2), f"accuracy, 95% CI {low:.1f} to {high:.1f}"
 
 

@@ -24,7 +24,7 @@ from videomme_pipeline.scoring.statistics.breakdowns import (
 from videomme_pipeline.scoring.statistics.estimates import (
     IntervalKind,
     clustered_mean,
-    group_score_interval,
+    with_group_score_interval,
 )
 
 GOLDEN_SCORES = GOLDEN / "scores"
@@ -113,8 +113,7 @@ def test_a_breakdown_of_groups_has_counts_scores_and_the_interval() -> None:
     (by_type,) = cells["group_score_by_group_type"]
     (whole,) = cells["group_score_overall"]
     estimate = clustered_mean([100, 25, 25], ["001", "002", "003"])
-    interval = group_score_interval(estimate)
-    assert interval is not None
+    interval = with_group_score_interval(estimate)
     assert whole == GroupScoreRow(
         values=(),
         groups=3,

@@ -14,14 +14,14 @@ from tests.support.paths import GOLDEN
 from videomme_pipeline.scoring.statistics.estimates import (
     MIN_P_VALUE,
     IntervalKind,
-    accuracy_interval,
     adjusted_p_values,
     clustered_mean,
-    group_score_interval,
     p_value_text,
     paired_difference,
     sign_flip_test,
     wilson,
+    with_accuracy_interval,
+    with_group_score_interval,
 )
 
 GOLDEN_SCORES = GOLDEN / "scores"
@@ -137,7 +137,7 @@ def test_the_interval_of_equal_answers_is_the_exact_bound_on_the_share_of_videos
     difference = paired_difference(A, A, CLUSTERS)
     bound = 1 - 0.05 ** (1 / 6)
     assert (difference.difference.low, difference.difference.high) == pytest.approx((-bound, bound))
-    assert difference.interval_kind is IntervalKind.EXACT
+    assert difference.difference.interval_kind is IntervalKind.EXACT
     assert stats.binomtest(0, 6).proportion_ci(0.9).high == pytest.approx(bound)
 
 
@@ -160,7 +160,7 @@ def test_the_interval_of_one_difference_is_not_narrower_than_that_of_none() -> N
         (paired.difference.high or 0) - (paired.difference.low or 0) for paired in (none, single)
     ]
     assert widths[1] >= widths[0] > 0.006
-    assert (single.interval_kind, three.interval_kind) == (
+    assert (single.difference.interval_kind, three.difference.interval_kind) == (
         IntervalKind.EXACT,
         IntervalKind.CLUSTERED_T,
     )
@@ -281,27 +281,27 @@ def test_wilson_equals_scipy(successes: int, more: int) -> None:
 
 
 def test_small_and_unanimous_cells_have_wilson_intervals() -> None:
-    small = accuracy_interval(clustered_mean(A, CLUSTERS), 18)
-    assert small.kind is IntervalKind.WILSON
+    small = with_accuracy_interval(clustered_mean(A, CLUSTERS), 18)
+    assert small.interval_kind is IntervalKind.WILSON
     assert (small.low, small.high) == wilson(10, 18)
-    unanimous = accuracy_interval(clustered_mean([1] * 60, list(range(20)) * 3), 60)
-    assert unanimous.kind is IntervalKind.WILSON
+    unanimous = with_accuracy_interval(clustered_mean([1] * 60, list(range(20)) * 3), 60)
+    assert unanimous.interval_kind is IntervalKind.WILSON
+    assert unanimous.low is not None
     assert unanimous.low < 1
 
 
 def test_large_cells_have_clustered_intervals_within_0_and_1() -> None:
     estimate = clustered_mean([1] * 59 + [0], [number // 3 for number in range(60)])
-    interval = accuracy_interval(estimate, estimate.values)
-    assert interval.kind is IntervalKind.CLUSTERED_T
+    interval = with_accuracy_interval(estimate, estimate.values)
+    assert interval.interval_kind is IntervalKind.CLUSTERED_T
     assert interval.high == 1.0
     assert interval.low == estimate.low
 
 
 def test_group_score_intervals_are_clustered_and_within_0_and_100() -> None:
     estimate = clustered_mean([100, 100, 100, 25], range(4))
-    interval = group_score_interval(estimate)
-    assert interval is not None
-    assert (interval.low, interval.high, interval.kind) == (
+    interval = with_group_score_interval(estimate)
+    assert (interval.low, interval.high, interval.interval_kind) == (
         estimate.low,
         100.0,
         IntervalKind.CLUSTERED_T,
@@ -310,4 +310,5 @@ def test_group_score_intervals_are_clustered_and_within_0_and_100() -> None:
 
 @pytest.mark.parametrize("scores", [[25.0], [100 / 12] * 7])
 def test_group_scores_that_do_not_vary_have_no_interval(scores: list[float]) -> None:
-    assert group_score_interval(clustered_mean(scores, range(len(scores)))) is None
+    interval = with_group_score_interval(clustered_mean(scores, range(len(scores))))
+    assert (interval.low, interval.high, interval.interval_kind) == (None,) * 3

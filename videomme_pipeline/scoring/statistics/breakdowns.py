@@ -15,10 +15,9 @@ from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
 from videomme_pipeline.scoring.statistics.estimates import (
     Estimate,
     IntervalKind,
-    ScoreInterval,
-    accuracy_interval,
     clustered_mean,
-    group_score_interval,
+    with_accuracy_interval,
+    with_group_score_interval,
 )
 from videomme_pipeline.scoring.statistics.groups import (
     GroupRule,
@@ -61,8 +60,8 @@ class AccuracyRow:
 class GroupScoreRow:
     """The mean score (0 to 100) of the complete groups with one combination of facet values.
 
-    The interval is that of `group_score_interval`, as in the SQL views. Without any answer, there
-    is no score. A group that was asked several times is one group.
+    The interval is that of `with_group_score_interval`, as in the SQL views. Without any answer,
+    there is no score. A group that was asked several times is one group.
     """
 
     values: tuple[str, ...]
@@ -118,12 +117,12 @@ def group_breakdowns(
     return by_name, groups, unscored
 
 
-def accuracy_of(rows: Sequence[ScoredQuestion]) -> tuple[Estimate, ScoreInterval] | None:
-    """The accuracy of `rows` and its interval, or None if no request was answered."""
+def accuracy_of(rows: Sequence[ScoredQuestion]) -> Estimate | None:
+    """The accuracy of `rows` with its interval, or None if no request was answered."""
     if all(row.outcome is Outcome.FAILED for row in rows):
         return None
     estimate = clustered_mean([row.is_correct for row in rows], [row.video_id for row in rows])
-    return estimate, accuracy_interval(estimate, len({row.question_id for row in rows}))
+    return with_accuracy_interval(estimate, len({row.question_id for row in rows}))
 
 
 def _by_values(rows: Iterable[Row], facets: Sequence[Facet]) -> dict[Values, list[Row]]:
@@ -140,7 +139,7 @@ def _by_values(rows: Iterable[Row], facets: Sequence[Facet]) -> dict[Values, lis
 
 def _accuracy_row(values: Values, rows: Sequence[ScoredQuestion]) -> AccuracyRow:
     outcomes = Counter(row.outcome for row in rows)
-    estimate, interval = accuracy_of(rows) or (None, None)
+    estimate = accuracy_of(rows)
     correct, incorrect = outcomes[Outcome.CORRECT], outcomes[Outcome.INCORRECT]
     answered = correct + incorrect
     return AccuracyRow(
@@ -155,9 +154,9 @@ def _accuracy_row(values: Values, rows: Sequence[ScoredQuestion]) -> AccuracyRow
         accuracy=estimate.mean if estimate else None,
         accuracy_of_answered=correct / answered if answered else None,
         standard_error=estimate.standard_error if estimate else None,
-        accuracy_low=interval.low if interval else None,
-        accuracy_high=interval.high if interval else None,
-        interval_kind=interval.kind if interval else None,
+        accuracy_low=estimate.low if estimate else None,
+        accuracy_high=estimate.high if estimate else None,
+        interval_kind=estimate.interval_kind if estimate else None,
     )
 
 
@@ -168,18 +167,18 @@ def _group_score_row(
     videos = [group.video_id for group in groups]
     estimate = linear = None
     if outcomes[Outcome.FAILED] < outcomes.total():
-        estimate = clustered_mean([group.score for group in groups], videos)
+        scores = clustered_mean([group.score for group in groups], videos)
+        estimate = with_group_score_interval(scores)
         linear = fmean(group.linear_score for group in groups)
-    interval = group_score_interval(estimate) if estimate else None
     return GroupScoreRow(
         values=tuple(map(str, values)),
         groups=len(set(videos)),
         incomplete_groups=incomplete_groups,
         group_score=estimate.mean if estimate else None,
         standard_error=estimate.standard_error if estimate else None,
-        group_score_low=interval.low if interval else None,
-        group_score_high=interval.high if interval else None,
-        interval_kind=interval.kind if interval else None,
+        group_score_low=estimate.low if estimate else None,
+        group_score_high=estimate.high if estimate else None,
+        interval_kind=estimate.interval_kind if estimate else None,
         linear_score=linear,
         unreadable=outcomes[Outcome.UNREADABLE],
         failed=outcomes[Outcome.FAILED],

@@ -133,6 +133,10 @@ def compare(
     questions = len({a.question_id for a, _ in answered})
     right_a = [a.is_correct for a, _ in answered]
     right_b = [b.is_correct for _, b in answered]
+    accuracy_a, accuracy_b = (
+        estimates.with_accuracy_interval(estimates.clustered_mean(right, videos), questions)
+        for right in (right_a, right_b)
+    )
     benchmark = find_benchmark(rows_a[0].benchmark)
     groups = _group_units(answered, benchmark.tested_facets(Measure.GROUP_SCORE))
     step = 100 / benchmark.grouping.units if groups and benchmark.grouping else None
@@ -145,8 +149,8 @@ def compare(
         evaluation_a=rows_a[0].evaluation,
         evaluation_b=rows_b[0].evaluation,
         n=questions,
-        accuracy_a=_accuracy(right_a, videos, questions),
-        accuracy_b=_accuracy(right_b, videos, questions),
+        accuracy_a=accuracy_a,
+        accuracy_b=accuracy_b,
         accuracy=estimates.paired_difference(right_b, right_a, videos),
         group_score=_difference(groups, step) if groups else None,
         mean_over=_mean_over(answered, benchmark.mean_of),
@@ -160,12 +164,6 @@ def compare(
         only_b=_ids(row for key, row in by_key_b.items() if key not in by_key_a),
         changed_settings=changed_settings(specification_a or {}, specification_b or {}),
     )
-
-
-def _accuracy(right: Sequence[bool], videos: Sequence[str], questions: int) -> estimates.Estimate:
-    estimate = estimates.clustered_mean(right, videos)
-    interval = estimates.accuracy_interval(estimate, questions)
-    return replace(estimate, low=interval.low, high=interval.high)
 
 
 def _require_comparable(rows_a: Sequence[ScoredQuestion], rows_b: Sequence[ScoredQuestion]) -> None:

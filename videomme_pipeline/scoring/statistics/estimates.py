@@ -48,34 +48,25 @@ class IntervalKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
-    """A mean with its standard error and interval, which are None for a single cluster."""
+    """A mean with its standard error and 95% interval, which are None for a single cluster."""
 
     mean: float
     standard_error: float | None
     low: float | None
     high: float | None
+    interval_kind: IntervalKind | None
     values: int
     clusters: int
-
-
-class ScoreInterval(NamedTuple):
-    """The 95% interval of a score, within the range of the score, and its method."""
-
-    low: float
-    high: float
-    kind: IntervalKind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairedDifference:
     """`a` minus `b` on the same questions.
 
-    `interval_kind` is the method of the interval of `difference`, or None for a single cluster.
     `p_value` and `exact` are from the sign-flip test, which assumes no distribution.
     """
 
     difference: Estimate
-    interval_kind: IntervalKind | None
     p_value: float
     exact: bool
 
@@ -129,8 +120,8 @@ def paired_difference(
     sums, counts = _cluster_sums(first - second, clusters)
     estimate = _estimate(sums, counts)
     p_value, exact = sign_flip_test(sums, unit=unit)
-    difference, kind = _limited(estimate, sums, largest)
-    return PairedDifference(difference=difference, interval_kind=kind, p_value=p_value, exact=exact)
+    difference = _limited(estimate, sums, largest)
+    return PairedDifference(difference=difference, p_value=p_value, exact=exact)
 
 
 def sign_flip_test(
@@ -193,30 +184,31 @@ def wilson(successes: float, trials: int) -> tuple[float, float]:
     return low, high
 
 
-def accuracy_interval(estimate: Estimate, questions: int) -> ScoreInterval:
-    """The interval of an accuracy on `questions` different questions, a fraction of 1.
+def with_accuracy_interval(estimate: Estimate, questions: int) -> Estimate:
+    """An accuracy, a fraction of 1, on `questions` different questions, with its interval.
 
     The interval is Student's t with the clustered error. For fewer than 10 videos, or if all videos
     have the same accuracy, it is a Wilson interval: a clustered error of 0 would claim certainty.
     Repeats of a question are not new questions, so they do not narrow the Wilson interval.
     """
-    low, high = estimate.low, estimate.high
+    low, high, kind = estimate.low, estimate.high, IntervalKind.CLUSTERED_T
     small = estimate.clusters < SMALL_CELL_CLUSTERS or not estimate.standard_error
     if small or low is None or high is None:
-        return ScoreInterval(*wilson(estimate.mean * questions, questions), IntervalKind.WILSON)
-    return ScoreInterval(max(0.0, low), min(1.0, high), IntervalKind.CLUSTERED_T)
+        low, high = wilson(estimate.mean * questions, questions)
+        kind = IntervalKind.WILSON
+    return replace(estimate, low=max(0.0, low), high=min(1.0, high), interval_kind=kind)
 
 
-def group_score_interval(estimate: Estimate) -> ScoreInterval | None:
-    """The interval of a mean group score, 0 to 100: Student's t with the clustered error.
+def with_group_score_interval(estimate: Estimate) -> Estimate:
+    """A mean group score, 0 to 100, with its interval: Student's t with the clustered error.
 
-    The result is None for a single video, and if all videos have the same score: an error of 0
+    It has no interval for a single video, and if all videos have the same score: an error of 0
     would claim certainty. The macro `group_score_by` computes the same interval in SQL.
     """
     low, high, error = estimate.low, estimate.high, estimate.standard_error
     if low is None or high is None or error is None or error < MIN_GROUP_SCORE_ERROR:
-        return None
-    return ScoreInterval(max(0.0, low), min(100.0, high), IntervalKind.CLUSTERED_T)
+        return replace(estimate, low=None, high=None, interval_kind=None)
+    return replace(estimate, low=max(0.0, low), high=min(100.0, high))
 
 
 def p_value_text(p_value: float) -> str:
@@ -255,25 +247,25 @@ def _estimate(sums: NDArray[np.float64], counts: NDArray[np.float64]) -> Estimat
         standard_error=standard_error,
         low=low,
         high=high,
+        interval_kind=IntervalKind.CLUSTERED_T if clusters > 1 else None,
         values=int(total),
         clusters=clusters,
     )
 
 
-def _limited(
-    difference: Estimate, sums: NDArray[np.float64], largest: float
-) -> tuple[Estimate, IntervalKind | None]:
-    """`difference` with its interval limited as in `paired_difference`, and the method."""
-    low, high, kind = difference.low, difference.high, IntervalKind.CLUSTERED_T
+def _limited(difference: Estimate, sums: NDArray[np.float64], largest: float) -> Estimate:
+    """`difference` with its interval limited as in `paired_difference`."""
+    low, high, kind = difference.low, difference.high, difference.interval_kind
     if low is None or high is None or difference.standard_error is None:
-        return difference, None
+        return difference
     differing = int(np.count_nonzero(np.abs(sums) > _ROUNDING))
     if differing < FEW_DIFFERENCES or difference.standard_error < _ROUNDING:
         same = (1 - CONFIDENCE) ** (1 / difference.clusters)
         low = min(low, same * difference.mean - (1 - same) * largest)
         high = max(high, same * difference.mean + (1 - same) * largest)
         kind = IntervalKind.EXACT
-    return replace(difference, low=max(-largest, low), high=min(largest, high)), kind
+    low, high = max(-largest, low), min(largest, high)
+    return replace(difference, low=low, high=high, interval_kind=kind)
 
 
 def _exact_tail(sizes: NDArray[np.int_], observed: float) -> float:

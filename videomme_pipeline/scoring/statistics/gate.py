@@ -214,7 +214,7 @@ def check_difference(
 def _equivalence(paired: PairedDifference, margin: float) -> float | None:
     """The larger p-value of the tests against -margin and margin, or None without Student's t."""
     estimate = paired.difference
-    if paired.interval_kind is not IntervalKind.CLUSTERED_T or not estimate.standard_error:
+    if estimate.interval_kind is not IntervalKind.CLUSTERED_T or not estimate.standard_error:
         return None
     distance = (margin - abs(estimate.mean)) / estimate.standard_error
     return float(scipy.special.stdtr(estimate.clusters - 1, -distance))

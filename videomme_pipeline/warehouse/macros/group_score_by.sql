@@ -3,7 +3,7 @@
 -- times is one group. Accuracy is over questions.
 -- Without any answer, there is neither. Rounded, since the last digits depend on the order of a sum.
 -- Intervals are Student's t with the clustered error, cut to 0-100 (`clustered_t`). An interval is null
--- for a single video and if all videos have the same score. `group_score_interval` in
+-- for a single video and if all videos have the same score. `with_group_score_interval` in
 -- scoring/statistics/estimates.py computes the same.
 with per_video as (
     select columns(lambda c: c in ('benchmark', 'evaluation', 'video_id') or list_contains(cell, c)),
