@@ -1,6 +1,6 @@
 """The default backend, PyAV: it decodes only the packets that the chosen frames depend on."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
@@ -103,7 +103,7 @@ class _Decoder:
         decode_all = index.is_keyframe[span.first : span.last + 1].copy()
         decode_all[index.shown[list(span.frames)] - span.first] = True
         highest = np.maximum.accumulate(index.pts[span.first : span.last + 1])
-        waiting: list[tuple[int, int, VideoFrame]] = []
+        waiting: list[tuple[int, int, DecodedFrame]] = []
         self._codec.flush_buffers()
         for position, packet in self._feed(span.first, span.last):
             if packet is not None:
@@ -116,11 +116,14 @@ class _Decoder:
                 if frame.is_corrupt:
                     damage.add(shown_at, "a picture that its decoder marks as corrupt")
                 if frame.pts in numbers:
-                    waiting.append((shown_at, int(highest[shown_at - span.first]), frame))
+                    turn = round(frame.rotation / 90) * 90
+                    decoded = DecodedFrame(number=numbers[frame.pts], frame=frame, rotation=turn)
+                    waiting.append((shown_at, int(highest[shown_at - span.first]), decoded))
                 while waiting and waiting[0][1] <= frame.pts:
-                    yield from self._undamaged(waiting.pop(0), numbers, damage)
-        for item in waiting:
-            yield from self._undamaged(item, numbers, damage)
+                    waited_at, _, picture = waiting.pop(0)
+                    if not damage.affects(waited_at):
+                        yield picture
+        yield from (picture for at, _, picture in waiting if not damage.affects(at))
         self._codec.skip_frame = "DEFAULT"
         self.damage = damage.first
 
@@ -152,15 +155,6 @@ class _Decoder:
         if errors:
             damage.add(position, f"a packet that does not decode ({errors[0][2].strip()})")
         return frames
-
-    def _undamaged(
-        self, item: "tuple[int, int, VideoFrame]", numbers: Mapping[int, int], damage: "_Damage"
-    ) -> Iterator[DecodedFrame]:
-        position, _, frame = item
-        if frame.pts is not None and not damage.affects(position):
-            yield DecodedFrame(
-                number=numbers[frame.pts], frame=frame, rotation=round(frame.rotation / 90) * 90
-            )
 
     def _feed(self, first: int, last: int) -> "Iterator[tuple[int, Packet[VideoStream] | None]]":
         """The packets `first` … `last` with their positions, then None for the end."""

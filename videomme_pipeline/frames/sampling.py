@@ -292,6 +292,8 @@ class QwenRate(Strategy):
     name_syntax = "-{fps}[-min-{min_frames}][-max-{max_frames}]"
     count_field = "max_frames"
     rule_version = 2
+    multiple: ClassVar[int] = 2
+    """The number of frames is a multiple of this."""
 
     def _choose(self, video: FrameTimes) -> Choice:
         total = len(video.seconds)
@@ -307,12 +309,12 @@ class QwenRate(Strategy):
 
     def _count(self, requested: float, total: int) -> int:
         """The number of frames, if the rate requests `requested` and the video has `total`."""
-        least, most = self.min_frames + self.min_frames % 2, max(_even(self.max_frames), 2)
-        return _even(min(max(requested, least), most, total))
+        least = self.min_frames + self.min_frames % self.multiple
+        most = max(self._whole(self.max_frames), self.multiple)
+        return self._whole(min(max(requested, least), most, total))
 
     def _whole(self, number: float) -> int:
-        """`number` rounded down as by the rule."""
-        return _even(number)
+        return int(number // self.multiple) * self.multiple
 
     def _place(self, total: int, count: int) -> Integers:
         """`count` of the numbers 0 … `total` - 1, ascending."""
@@ -356,7 +358,8 @@ class Qwen2Vl(QwenRate):
     name_examples = ("qwen2_vl-2", "qwen2_vl-2-max-512")
 
     def _count(self, requested: float, total: int) -> int:
-        return _even(min(max(requested, self.min_frames), _even(min(self.max_frames, total))))
+        most = self._whole(min(self.max_frames, total))
+        return self._whole(min(max(requested, self.min_frames), most))
 
     def _place(self, total: int, count: int) -> Integers:
         return place(total, count, Placement.STARTS)
@@ -368,12 +371,7 @@ class Qwen3Vl(QwenRate):
     strategy: Literal["qwen3_vl"] = "qwen3_vl"
 
     name_examples = ("qwen3_vl-2", "qwen3_vl-2-max-128")
-
-    def _count(self, requested: float, total: int) -> int:
-        return min(max(int(requested), self.min_frames), self.max_frames, total)
-
-    def _whole(self, number: float) -> int:
-        return int(number)
+    multiple = 1
 
     def _place(self, total: int, count: int) -> Integers:
         return np.linspace(0, total - 1, count).round().astype(np.int64)
@@ -536,10 +534,6 @@ def spread(total: int, count: int) -> Integers:
     numbers = np.arange(count)
     positions = np.where(numbers < count // 2, step * numbers, last - step * numbers[::-1])
     return np.asarray(np.round(positions.astype(np.float32)).astype(np.int64))
-
-
-def _even(number: float) -> int:
-    return int(number // 2) * 2
 
 
 def on_screen(shown_seconds: Floats, times: Floats) -> Integers:

@@ -48,10 +48,6 @@ FRAME_FILES = "samplings"
 """Folder of the files that name frames, inside the configuration folder."""
 
 
-class _UnknownNameError(Exception):
-    pass
-
-
 def configured_sampling(value: str | Mapping[str, Any], configuration: Path) -> Sampling:
     """The sampling `value`. If it has a file, its entries are read from the configuration folder.
 
@@ -82,7 +78,7 @@ def _from_name(value: str) -> Sampling:
         for option in options:
             _read_option(option, fields)
         return strategy.model_validate(fields)
-    except (_UnknownNameError, ValidationError) as error:
+    except ValueError as error:
         reason = str(error)
         if isinstance(error, ValidationError):
             reason = "; ".join(map(_mistake, error.errors()))
@@ -116,7 +112,7 @@ def _read_strategy(text: str) -> tuple[type[Sampling], dict[str, Any]]:
     for strategy in STRATEGIES.values():
         if (fields := strategy.read_name(text)) is not None:
             return strategy, dict(fields)
-    raise _UnknownNameError(f"{text!r} is not a strategy with its parameters")
+    raise ValueError(f"{text!r} is not a strategy with its parameters")
 
 
 def _read_option(text: str, fields: dict[str, Any]) -> None:
@@ -145,7 +141,7 @@ def _read_option(text: str, fields: dict[str, Any]) -> None:
         fields["backend"] = text
     else:
         near = difflib.get_close_matches(text, _OPTION_EXAMPLES, n=1, cutoff=0.0)[0]
-        raise _UnknownNameError(f"{text!r} is not an option (the nearest is {near!r})")
+        raise ValueError(f"{text!r} is not an option (the nearest is {near!r})")
 
 
 def _nearest(text: str) -> str:
