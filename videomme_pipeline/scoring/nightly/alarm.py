@@ -129,8 +129,7 @@ def distribution_of_sum(chances: NDArray[np.float64]) -> NDArray[np.float64]:
         points = 2 * chances.shape[1] - 1
         spectra = np.fft.rfft(chances, points, axis=1)
         chances = np.fft.irfft(spectra[::2] * spectra[1::2], points, axis=1)
-    total: NDArray[np.float64] = chances[0]
-    return total
+    return np.asarray(chances[0])
 
 
 def threshold_for(budget: float, run: int) -> float:
@@ -184,8 +183,7 @@ class DropEvidence:
         return self._starts[int(self._by_start().argmax())]
 
     def _by_start(self) -> NDArray[np.float64]:
-        by_start: NDArray[np.float64] = np.exp(self.log_ratios).mean(axis=1)
-        return by_start
+        return np.asarray(np.exp(self.log_ratios).mean(axis=1))
 
 
 def watch(

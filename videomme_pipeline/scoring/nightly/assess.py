@@ -15,6 +15,7 @@ from videomme_pipeline.errors import ScoringError, listed
 from videomme_pipeline.rows import JsonMapping
 from videomme_pipeline.scoring.nightly.alarm import (
     AlarmState,
+    Counts,
     Mask,
     RunCounts,
     exchangeability_test,
@@ -287,15 +288,19 @@ def _rates(
 ) -> tuple[float, float] | None:
     """The rates (0 to 1) of the last run and of the earlier runs, or None if one has no videos."""
     measure, is_valid = _measure(check, history)
-    counts, valid = measure(runs), is_valid[runs]
-    if not valid[-1].any() or not valid[:-1].any():
-        return None
     per_video = history.answers.shape[1] / history.missed.shape[1]
     most = history.most_missed if check is NightlyCheck.GROUP_SCORE else per_video
-    current = float(counts[-1:][valid[-1:]].mean()) / most
-    before = float(counts[:-1][valid[:-1]].mean()) / most
+    shares = _shares(measure(runs), is_valid[runs], most)
     is_score = check in (NightlyCheck.ACCURACY, NightlyCheck.GROUP_SCORE)
-    return (1 - current, 1 - before) if is_score else (current, before)
+    return (1 - shares[0], 1 - shares[1]) if shares and is_score else shares
+
+
+def _shares(counts: Counts, valid: Mask, most: float) -> tuple[float, float] | None:
+    """The mean shares of `most` in the last row and in the others, or None if one has no video."""
+    if not valid[-1].any() or not valid[:-1].any():
+        return None
+    current, before = counts[-1][valid[-1]], counts[:-1][valid[:-1]]
+    return float(current.mean()) / most, float(before.mean()) / most
 
 
 def _compared(current: Observation, other: Observation) -> Comparison | None:
@@ -340,15 +345,9 @@ def marginal_tests(history: History, pool: Sequence[int], run: int) -> list[Marg
     p_values = [exchangeability_test(counts, valid).p_value for *_, counts, valid, _ in cells]
     adjusted = adjusted_p_values(p_values)
     return [
-        MarginalTest(
-            column,
-            value,
-            current=1 - float(counts[-1:][valid[-1:]].mean()) / most,
-            before=1 - float(counts[:-1][valid[:-1]].mean()) / most,
-            p_value=float(p_value),
-        )
+        MarginalTest(column, value, 1 - shares[0], 1 - shares[1], float(p_value))
         for (column, value, counts, valid, most), p_value in zip(cells, adjusted, strict=True)
-        if valid[-1].any() and valid[:-1].any()
+        if (shares := _shares(counts, valid, most))
     ]
 
 

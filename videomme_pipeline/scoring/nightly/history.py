@@ -52,8 +52,7 @@ class History:
     @property
     def complete(self) -> Mask:
         """The videos with an answer to every question, by run."""
-        complete: Mask = self._by_video(self.answers < 0) == 0
-        return complete
+        return np.asarray(self._by_video(self.answers < 0) == 0)
 
     @property
     def has_groups(self) -> bool:
