@@ -56,8 +56,11 @@ model under two names, or a token limit that no answer reaches."""
 def sameness(run: Run, runs: Runs) -> Iterator[Finding]:
     """No run with other settings has the same answers, whatever their form."""
     others = len(runs.runs) - 1
+    if not others:
+        return
     same = runs.same[run.name]
     copies = _runs_with_the_same_texts(run, runs)
+    are_stored = any(row.request_fingerprint for row in run.answered)
     if same:
         yield _same_answers(run, same)
     elif copies:
@@ -68,23 +71,18 @@ def sameness(run: Run, runs: Runs) -> Iterator[Finding]:
                 f"the same text in all {len(run.texts):,} responses: {listed(copies, len(copies))}",
                 "cite only one of these scores",
             )
-    elif (
-        others
-        and run.is_evaluation
-        and run.answered
-        and not any(row.request_fingerprint for row in run.answered)
-    ):
+    elif run.is_evaluation and run.answered and not are_stored:
         yield Finding(
             Status.UNKNOWN,
             "the fingerprints of its requests are not stored",
             f"{run.run_again}; no question is asked again",
         )
-    elif others and not run.is_evaluation and len(run.answered) < MIN_INFORMATIVE:
+    elif not run.is_evaluation and len(run.answered) < MIN_INFORMATIVE:
         yield _unchecked(
             f"{len(run.answered):,} answers are too few ({MIN_INFORMATIVE} are needed) to tell "
             "copies with other texts from chance"
         )
-    elif others:
+    else:
         yield Finding(Status.OK, f"none of {others:,} others has provably the same answers")
 
 
