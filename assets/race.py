@@ -12,9 +12,9 @@ from typing import Any
 import dagster as dg
 from pydantic import Field
 
-from videomme_pipeline.assets.processes import run_here
+from videomme_pipeline.assets.processes import QUIET, run_here
 from videomme_pipeline.assets.stages.metadata import metadata_of
-from videomme_pipeline.assets.triggers.jobs import QUIET, one_of, refresh_within
+from videomme_pipeline.assets.triggers.jobs import one_of, refresh_within
 from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.errors import ConfigurationError, ScoringError, VideoMMEError
 from videomme_pipeline.evaluation.evaluation import Evaluation

@@ -13,7 +13,7 @@ import dagster as dg
 from pydantic import Field
 
 from videomme_pipeline.assets.dagster_internals import evaluation_of_newest
-from videomme_pipeline.assets.processes import EVALUATIONS_TAG, run_here
+from videomme_pipeline.assets.processes import EVALUATIONS_TAG, QUIET, run_here
 from videomme_pipeline.assets.runner import run_stage
 from videomme_pipeline.assets.stages.checks import unanswered
 from videomme_pipeline.assets.step import resources_of, run_resources, within_step
@@ -29,8 +29,6 @@ REPORT_JOB = "report_stored"
 _NAMES_SHOWN = 20
 AFTER = {"after": dg.In(dg.Nothing)}
 """The input of an op that begins after another one."""
-QUIET = {"console": {"config": {"log_level": "CRITICAL"}}}
-"""Loggers that print nothing, because the UI shows the log of every run."""
 
 
 class RefreshRequest(dg.Config):

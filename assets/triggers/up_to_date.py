@@ -7,6 +7,7 @@ when a user executes it. A sensor reports its result again whenever that changes
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import cached_property
 from urllib.parse import quote
@@ -201,11 +202,10 @@ def launchpad(project: Project, evaluations: Sequence[str]) -> str:
 
 def _evaluations(project: Project) -> list[str]:
     """All evaluations but templates of training runs that were never run themselves."""
-    try:
-        runs = read_training_runs(project.configuration)
-    except ConfigurationError:
-        runs = {}
-    templates = {template for run in runs.values() for template in run.templates}
+    templates = set[str]()
+    with suppress(ConfigurationError):
+        for run in read_training_runs(project.configuration).values():
+            templates.update(run.templates)
     return [
         name
         for name, evaluation in project.configuration.files.items()
