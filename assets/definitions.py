@@ -40,8 +40,7 @@ Dagster accepts the marker `Nothing`, although its signature requires a type."""
 
 def build_definitions(project: Project) -> dg.Definitions:
     """Assets, checks, jobs, schedules and sensors of a project."""
-    tracked: Sequence[TrackedEvaluation] = []
-    parts = []
+    tracked, parts = list[TrackedEvaluation](), list[dg.Definitions]()
     with suppress(ConfigurationError):  # a `nightly.yaml` with mistakes tracks nothing
         tracked = tracked_evaluations(project)
     results = [*map(nightly_key, tracked)]
