@@ -30,7 +30,6 @@ from videomme_pipeline.project.nightly.tracked import (
 from videomme_pipeline.project.project import PAGE_VARIABLE, Project, open_project
 from videomme_pipeline.project.state.partitions import WHOLE
 from videomme_pipeline.stages.chain import all_stages, chain
-from videomme_pipeline.stages.plan import upstream_of
 from videomme_pipeline.stages.stage import AnyStage, BenchmarkStage
 
 NO_VALUE = cast("dg.DagsterType", dg.Nothing)
@@ -118,7 +117,7 @@ def _asset(stage: AnyStage, result_keys: Sequence[dg.AssetKey]) -> dg.AssetsDefi
 
 def _deps(stage: AnyStage) -> list[dg.AssetDep]:
     if not isinstance(stage, BenchmarkStage):
-        return [dg.AssetDep(key_in(stage.project, label)) for label in upstream_of(stage)]
+        return [dg.AssetDep(key_in(stage.project, label)) for label in stage.upstream]
     return [
         dg.AssetDep(asset_key(other), partition_mapping=parents_of(stage, other))
         for other in chain(stage.project, stage.benchmark.name)

@@ -73,7 +73,7 @@ class ReportPage(SharedStage):
 
     name = "report_page"
     description = "The results of all evaluations as one self-contained HTML page."
-    upstream = ("warehouse",)
+    shared_upstream = ("warehouse",)
     kinds = frozenset({"html"})
     code_version = "11"  # raise it when the page shows the same data in another way
 
