@@ -47,7 +47,7 @@ from videomme_pipeline.responses.requests import RequestPlan
 from videomme_pipeline.serving.replicas import free_ports
 from videomme_pipeline.videos.container import index_packets
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.engine]
 
 SQUARES = {"qwen2_5_vl": 28, "qwen3_vl": 32}
 """Side in pixels of the square that costs one token."""
