@@ -109,7 +109,9 @@ def _asset(stage: AnyStage, result_keys: Sequence[dg.AssetKey]) -> dg.AssetsDefi
         metadata["dagster/table_name"] = TABLES[stage.name]
     if isinstance(stage, BenchmarkStage):
         partitions = partitions_of(stage)
-        metadata["dagster/column_schema"] = column_schema(stage.stage.row_class)
+        # Dagster shows its own key above all other metadata, and the accuracy would be below it.
+        key = "columns" if stage.name == "scores" else "dagster/column_schema"
+        metadata[key] = column_schema(stage.stage.row_class)
     elif stage.name == "report_page" and (page := os.environ.get(PAGE_VARIABLE)):
         metadata["page"] = dg.MetadataValue.url(page)
 

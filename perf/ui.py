@@ -3,8 +3,9 @@
     python -m perf.ui [--quick] [--json] [--folder FOLDER]
 
 Starts `videomme ui` in FOLDER (default: the demo of this checkout, after `make demo`), and
-`dagster dev` with a single asset in an empty folder. Both run at the same time. A page is open when
-its last request was answered. Memory is the proportional set size of all processes, so that shared
+`dagster dev` with a single asset in an empty folder. Both run at the same time. FOLDER can also be
+a project that `perf.scale` has built (`900-videos`). A page is open when it shows its data and its
+last request was answered. Memory is the proportional set size of all processes, so that shared
 pages count once. The idle time begins when both have answered for a minute.
 """
 
@@ -27,6 +28,7 @@ import psutil
 from playwright.sync_api import sync_playwright
 
 from tests.support.browser import CHROMIUM_FLAGS
+from tests.support.commands import environment_of
 from tests.support.paths import ROOT
 from tests.support.ports import free_port
 
@@ -34,7 +36,13 @@ EMPTY = (
     "import dagster as dg\n\n@dg.asset\ndef nothing(): ...\n\ndefs = dg.Definitions([nothing])\n"
 )
 PROGRAMS = Path(sys.executable).parent
-PAGES = {"asset graph": "asset-groups", "catalog": "assets", "automation": "automation"}
+PAGES = {
+    "asset graph": ("asset-groups", "results"),
+    "catalog": ("assets", "warehouse"),
+    "automation": ("automation", "upkeep_checks"),
+}
+"""Path of each page, and a text that it shows when it has its data."""
+ASSETS = "{ assetNodes { assetKey { path } } }"
 STARTS_WITHIN_SECONDS = 600
 SETTLES_SECONDS = 60
 
@@ -88,17 +96,23 @@ def of_all(process: psutil.Process) -> tuple[float, float]:
 
 
 def pages(port: int) -> dict[str, float]:
-    """The seconds that each page needs to open."""
+    """The seconds that each page needs to open. Each asset has one."""
+    address = f"http://127.0.0.1:{port}"
+    assets = httpx2.post(f"{address}/graphql", json={"query": ASSETS}, timeout=300).json()
+    keys = ["/".join(node["assetKey"]["path"]) for node in assets["data"]["assetNodes"]]
     seconds = {}
     with sync_playwright() as playwright:
         program = shutil.which("chromium")
         browser = playwright.chromium.launch(executable_path=program, args=CHROMIUM_FLAGS)
-        for name, path in PAGES.items():
+        of_assets = {key: (f"assets/{key}", "Code location") for key in keys}
+        for name, (path, text) in (PAGES | of_assets).items():
             page = browser.new_page()
             began = time.perf_counter()
-            page.goto(f"http://127.0.0.1:{port}/{path}")
+            page.goto(f"{address}/{path}")
+            page.get_by_text(text).first.wait_for()
             page.wait_for_load_state("networkidle")
             seconds[name] = time.perf_counter() - began
+            page.close()
         browser.close()
     return seconds
 
@@ -110,8 +124,11 @@ def main() -> None:
     )
     parser.add_argument("--quick", action="store_true", help="two seconds of idle time")
     parser.add_argument("--json", action="store_true", help="one JSON object as the last line")
-    parser.add_argument("--folder", type=Path, default=ROOT, help="a project with workspace.yaml")
+    parser.add_argument("--folder", type=Path, default=ROOT, help="a project")
     options = parser.parse_args()
+    folder, environment = options.folder.resolve(), dict[str, str]()
+    if (folder / "configuration").exists():  # of `perf.scale`
+        folder, environment = ROOT, dict(environment_of(folder))
     idle_seconds = 2 if options.quick else 120
     with TemporaryDirectory() as temporary:
         empty = Path(temporary)
@@ -121,7 +138,7 @@ def main() -> None:
         theirs = [str(PROGRAMS / "dagster"), "dev", "-f", "definitions.py"]
         with (
             started(theirs, empty, ports[1], DAGSTER_HOME=str(empty)) as (dagster, dagster_cost),
-            started(ours, options.folder.resolve(), ports[0]) as (project, project_cost),
+            started(ours, folder, ports[0], **environment) as (project, project_cost),
         ):
             time.sleep(0 if options.quick else SETTLES_SECONDS)
             measured = ((project, project_cost), (dagster, dagster_cost))
@@ -137,7 +154,7 @@ def main() -> None:
             f"{cost.core_percent:.1f}% of a core while idle"
         )
     for name, seconds in opened.items():
-        print(f"{name:>12}: {seconds:.1f} s")
+        print(f"{name:>28}: {seconds:.1f} s")
     if options.json:
         costs = {"project": asdict(project_cost), "empty": asdict(dagster_cost)}
         print(json.dumps({**costs, "pages": opened}))

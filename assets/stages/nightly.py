@@ -101,7 +101,7 @@ def nightly_asset(tracked: TrackedEvaluation) -> dg.AssetsDefinition:
         code_version=str(RULE_VERSION),
         partitions_def=partitions,
         required_resource_keys={SERVERS},
-        metadata={"dagster/column_schema": column_schema(ObservedQuestion)},
+        metadata={"columns": column_schema(ObservedQuestion)},
         deps=[
             dg.AssetDep(key, partition_mapping=previous_run),
             dg.AssetDep(

@@ -10,6 +10,7 @@ and review the difference before the commit.
 """
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -44,6 +45,11 @@ def partition_names(definition: dg.PartitionsDefinition[str] | None) -> list[str
             return [type(definition).__name__]
 
 
+def columns_of(metadata: Mapping[str, object]) -> object:
+    """The columns above the metadata in the UI, or those inside of it, below the accuracy."""
+    return metadata.get("dagster/column_schema") or metadata.get("columns")
+
+
 def snapshot(definitions: dg.Definitions) -> dict[str, Any]:
     """The parts of the graph that must not change by accident."""
     graph, repository = definitions.resolve_asset_graph(), definitions.get_repository_def()
@@ -56,7 +62,7 @@ def snapshot(definitions: dg.Definitions) -> dict[str, Any]:
                 "group": node.group_name,
                 "kinds": sorted(node.kinds),
                 "has_description": bool(node.description),
-                "has_column_schema": "dagster/column_schema" in node.metadata,
+                "has_column_schema": columns_of(node.metadata) is not None,
                 "checks": sorted(key.name for key in node.check_keys),
             }
             for node in nodes
@@ -100,7 +106,10 @@ def test_every_table_of_rows_has_a_column_schema_with_descriptions(
 ) -> None:
     graph = definitions.resolve_asset_graph()
     for key in graph.get_all_asset_keys():
-        schema = graph.get(key).metadata.get("dagster/column_schema")
+        metadata = graph.get(key).metadata
+        is_below = key.path[-1] == "scores" or "nightly_runs" in key.path
+        assert ("columns" in metadata) == is_below, key
+        schema = columns_of(metadata)
         if key.path in (["warehouse"], ["report_page"]):
             assert schema is None, f"{key} is no table of rows"
             continue

@@ -72,7 +72,7 @@ def raced(
     looks: list[RaceLook] = []
     config = RaceConfig(baseline="good", candidate=candidate, **settings)
     race_here(project, instance, config, looks.append)
-    last = read_files(project.store.race_files(), RecordedLook)[-1]
+    last = read_files(project.store.newest_files("races"), RecordedLook)[-1]
     assert (last.videos, last.stop) == (looks[-1].look.videos, looks[-1].stop)
     return looks
 

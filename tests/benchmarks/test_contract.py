@@ -143,10 +143,10 @@ def test_a_published_benchmark_reads_subtitles_in_the_annotations_too(tmp_path: 
     source = find_benchmark("videomme").open_source(settings, tmp_path / "media")
     first = videos_of(source.questions())[0]
     (tmp_path / "videos" / f"{first.youtube_id}.mp4").touch()
-    files = source.files(first)
-    assert str(files.video).endswith(f"{first.youtube_id}.mp4")
-    assert files.subtitle is not None
-    assert len(read_subtitles(files.subtitle).cues) == len(SEGMENTS)
+    assert str(source.video_file(first)).endswith(f"{first.youtube_id}.mp4")
+    subtitle = source.subtitle(first)
+    assert subtitle is not None
+    assert len(read_subtitles(subtitle).cues) == len(SEGMENTS)
 
 
 def test_records_of_the_contract_are_exported_as_they_were_read(tmp_path: Path) -> None:

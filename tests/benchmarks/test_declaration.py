@@ -275,7 +275,7 @@ def test_init_declares_a_folder(tmp_path: Path, form: str) -> None:
     source = state.open_source()
     questions = source.questions()
     assert [q.answer for q in questions] == [Letter.A, Letter.B] * 2
-    assert source.files(questions[0].reference).video == tmp_path / "videos/clips/a.mp4"
+    assert source.video_file(questions[0].reference) == tmp_path / "videos/clips/a.mp4"
     findings = check_data(state.open_source)
     assert {finding.status for finding in findings} == {Status.OK}
     assert findings[0].summary.startswith("4 questions on 2 videos in ")
@@ -304,7 +304,7 @@ def test_the_error_for_a_missing_video_has_the_path(tmp_path: Path) -> None:
     (tmp_path / "videos/clips/b.mp4").unlink()
     source = state.open_source()
     with pytest.raises(VideoMissingError, match=r"no clips/b\.mp4 under"):
-        source.files(source.questions()[-1].reference)
+        source.video_file(source.questions()[-1].reference)
 
 
 def test_a_folder_without_annotations_is_explained(tmp_path: Path) -> None:

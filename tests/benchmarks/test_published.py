@@ -71,7 +71,7 @@ def test_a_published_benchmark_is_read_and_fetched(
     assert set(problems) <= {"requested"}  # MVBench: videos that must be requested
     for video in videos:
         if video.video_id not in problems:
-            file = source.files(video).video
+            file = source.video_file(video)
             pictures = file.pictures if isinstance(file, FrameFolder) else [Path(str(file))]
             assert all(path.stat().st_size for path in pictures)
     requests = len(others.hub.requests)
@@ -109,7 +109,7 @@ def test_only_the_needed_bytes_of_a_split_archive_are_transferred(
     others.hub.requests.clear()
     source.fetch(videos[:1], lambda *_: None)
     assert not any((tmp_path / ".hub").rglob("videos.tar.part.*"))
-    assert source.files(videos[0]).video == tmp_path / "videos/vid_a.mp4"
+    assert source.video_file(videos[0]) == tmp_path / "videos/vid_a.mp4"
 
 
 def test_videos_of_mvbench_are_clips_and_folders_of_pictures(
@@ -117,13 +117,15 @@ def test_videos_of_mvbench_are_clips_and_folders_of_pictures(
 ) -> None:
     source = opened(others, "mvbench", tmp_path)
     by_task = {question.facets["task"]: question for question in source.questions()}
-    assert source.hidden_answers == 14
+    stored = source.stored_questions()
+    assert stored is not None
+    assert stored.hidden == 14
     sequence = by_task["Action Sequence"]
     assert sequence.video_id == "x.1-2.5"
     assert sequence.footage.clip_end_seconds == 2.5
     episodic = by_task["Episodic Reasoning"].reference
     source.fetch([episodic], lambda *_: None)
-    folder = source.files(episodic).video
+    folder = source.video_file(episodic)
     assert isinstance(folder, FrameFolder)
     assert (len(folder.pictures), folder.frames_per_second) == (12, 3)
 

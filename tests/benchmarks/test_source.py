@@ -234,7 +234,7 @@ def test_missing_annotations_name_the_searched_folders(tmp_path: Path) -> None:
 
 def test_the_error_names_a_missing_folder(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="none, which is not a folder"):
-        opened(V1_BENCHMARK, own_copy(tmp_path / "none")).roots()
+        _ = opened(V1_BENCHMARK, own_copy(tmp_path / "none")).roots
 
 
 def test_annotations_of_the_hub_are_found_once_they_were_fetched(tmp_path: Path) -> None:
@@ -250,7 +250,7 @@ def test_v1_and_v2_in_one_cache_are_separated(tmp_path: Path) -> None:
     for name in ("videomme", "videomme_v2"):
         write(tmp_path / name / "data" / "001.mp4")
     v1, v2 = (
-        opened(benchmark, own_copy(tmp_path)).roots() for benchmark in (V1_BENCHMARK, V2_BENCHMARK)
+        opened(benchmark, own_copy(tmp_path)).roots for benchmark in (V1_BENCHMARK, V2_BENCHMARK)
     )
     assert set(v1) & set(v2) == {tmp_path}
     assert [len(v1), len(v2)] == [3, 3]

@@ -154,10 +154,15 @@ def test_each_facet_has_a_view_with_the_numbers_of_the_library(project: Project)
     assert second["score"] == pytest.approx(0.0375)
 
 
-def test_the_page_shows_the_group_scores(project: Project) -> None:
-    packed = re.search(r'id="data-summary">([^<]*)<', build_page(project.store))
+def page_part(project: Project, part: str) -> Any:
+    """The data of the page in `part` (summary or details)."""
+    packed = re.search(rf'id="data-{part}">([^<]*)<', build_page(project.store))
     assert packed is not None
-    (trios,) = json.loads(gzip.decompress(b64decode(packed[1])))["benchmarks"]
+    return json.loads(gzip.decompress(b64decode(packed[1])))
+
+
+def test_the_page_shows_the_group_scores(project: Project) -> None:
+    (trios,) = page_part(project, "summary")["benchmarks"]
     assert [item["group_score"] for item in trios["evaluations"]] == [0.475, 0.0375]
     assert [item["key"] for item in trios["breakdowns"]] == ["kind", "topic", "difficulty"]
 
@@ -215,6 +220,21 @@ def test_a_conversation_is_another_protocol(
     prompts = read_rows(stored_file(project.store, "prompts", "trios", "talk", "2"), Prompt)
     assert [prompt.question_id for prompt in prompts] == ["2-1", "2-2", "2-3"]
     assert ["frames" in prompt.text for prompt in prompts] == [True, False, False]
+    answers = {
+        name: question["answers"][-1][0]
+        for name, question in page_part(project.reopened(), "details")["trios"]["videos"]["2"][
+            "questions"
+        ].items()
+    }
+    assert [answers[name]["earlier"] for name in ("2-1", "2-2")] == [[], ["2-1"]]
+    turns = [(answers[name]["prompt"], answers[name]["raw"]) for name in answers["2-3"]["earlier"]]
+    sent = next(body["messages"] for body in bodies if "is 3 of 2?" in str(body["messages"][-1]))
+    assert sent[0]["content"][-1]["text"] == turns[0][0]
+    assert [message["content"] for message in sent[1:]] == [
+        turns[0][1],
+        *turns[1],
+        answers["2-3"]["prompt"],
+    ]
     talk, single = scores(project, "talk"), scores(project, "single")
     assert {row.track for row in talk} == {"conversation_without_subtitles"}
     assert [row.num_frames for row in talk] == [row.num_frames for row in single]

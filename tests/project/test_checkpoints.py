@@ -63,7 +63,7 @@ def test_the_record_alone_names_the_evaluations(configuration: Path, tmp_path: P
     (configuration / "evaluations" / "short.yaml").unlink()
     with pytest.raises(ConfigurationError, match="no evaluation `short`"):
         open_with_runs(configuration).configuration.evaluation("short-tuned-20")
-    (record,) = project.store.checkpoint_files()
+    (record,) = project.store.newest_files("checkpoints")
     record.write_bytes(b"no table")
     assert read_checkpoints(project.store) == []
 

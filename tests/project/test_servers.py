@@ -96,9 +96,8 @@ def test_an_answer_has_the_server_that_was_seen_before_the_answer(
 ) -> None:
     def label(hours: int) -> str | None:
         answered = Served(answered_at=START + timedelta(hours=hours))
-        server = record.server_of(record.with_server(SPEC))
-        assert server is not None
-        return server.label(replace(answer("f"), served=answered)).server
+        response = replace(answer("f"), served=answered)
+        return record.label(record.with_server(SPEC), response).server
 
     assert record.server_of(SPEC) is None
     fingerprint_with(record, OLD)

@@ -54,3 +54,17 @@ def test_a_project_without_a_journal_has_no_finding_about_it(journal: Path) -> N
         file.unlink()
     assert "journal" not in {finding["check"] for finding in videomme("doctor", "--json").json}
     assert not journal.exists()
+
+
+def test_the_journal_of_the_project_is_never_copied_into_itself(
+    journal: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = journal.parent.parent.parent
+    (project / "another.sqlite").symlink_to(journal)
+    monkeypatch.chdir(project)
+    for data in ("data", str(project / "data")):
+        monkeypatch.setenv("VIDEOMME_DATA", data)
+        for source in ("data/local/journal.sqlite", str(journal), "another.sqlite"):
+            failed = videomme("cache", "journal", source).failed_with
+            assert "this is the journal of the project already" in failed
+    assert journal.exists()

@@ -951,6 +951,45 @@ def test_a_benchmark_with_only_groups_has_a_page(visit: Visit, tmp_path: Path) -
     assert [row[0] for row in table_rows(page, "Level")] == ["Level 1", "Level 2", "Level 3"]
 
 
+def test_a_question_of_a_conversation_shows_what_was_sent_before_it(
+    visit: Visit, tmp_path: Path
+) -> None:
+    store, questions = Store.at(tmp_path / "groups"), v2_questions(2)[::-1]
+    store_questions(store, questions)
+    for evaluation in (
+        MadeUpEvaluation(name="single"),
+        MadeUpEvaluation(name="talk", repeats=2, is_conversation=True),
+        MadeUpEvaluation(
+            name="cut",
+            responses=dict.fromkeys(["001-3"]),
+            error="not asked: asked after a failed turn (001-2)",
+            is_conversation=True,
+        ),
+    ):
+        store_evaluation(store, questions, evaluation)
+    page = visit.open(write_page(store, tmp_path / "page.html"), "question?id=001-3")
+    expect(page.get_by_text("of the conversation, sent before this prompt")).to_have_count(2)
+    card = page.locator("article", has=page.get_by_role("heading", name="talk"))
+    prompts = {
+        prompt.question_id: prompt.text
+        for prompt in read_rows(stored_file(store, "prompts", "videomme_v2", "talk", "001"), Prompt)
+    }
+    answers = {
+        (row.question_id, row.repeat): row.raw_output
+        for row in read_rows(stored_file(store, "scores", "videomme_v2", "talk"), ScoredQuestion)
+    }
+    folds = card.locator("summary", has_text="2 earlier turns").locator("..")
+    expect(folds).to_have_count(2)
+    for repeat, turns in enumerate(folds.all()):
+        assert turns.locator("pre").all_text_contents() == [
+            text for name in ("001-1", "001-2") for text in (prompts[name], answers[name, repeat])
+        ]
+    card.get_by_text("2 earlier turns").first.click()
+    card.get_by_role("link", name="001-1").first.click()
+    expect(page.get_by_role("heading", name="Question 001-1")).to_be_visible()
+    expect(page.get_by_text("earlier turn")).to_have_count(0)
+
+
 @pytest.fixture(scope="module")
 def silent_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A page with an evaluation without any answer and one with a failed question."""

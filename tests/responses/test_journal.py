@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import closing
-from datetime import UTC, timedelta, timezone
+from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
@@ -114,6 +114,27 @@ def test_a_claim_excludes_others_until_it_expires(database: JournalDatabase) -> 
         first.renew_claims(NOW + timedelta(seconds=30), 60)
         assert second.claim(["a"], later, 60) == set()
         assert second.claim(["a"], later + timedelta(seconds=60), 60) == {"a"}
+
+
+def test_claims_are_kept_in_a_block_and_its_errors_are_reported(
+    database: JournalDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    renewed, errors = threading.Event(), list[StorageError]()
+    renew_claims = Journal.renew_claims
+
+    def renew_and_fail(journal: Journal, now: datetime, seconds: float) -> None:
+        renew_claims(journal, now, seconds)
+        renewed.set()
+        raise StorageError("the disk is full")
+
+    monkeypatch.setattr(Journal, "renew_claims", renew_and_fail)
+    yesterday = datetime.now(UTC) - timedelta(days=1)
+    with Journal(database) as first, Journal(database) as second:
+        first.claim(["a"], yesterday, 60)
+        with first.renewing_claims(0.03, errors.append):
+            assert renewed.wait(30)
+        assert second.claim(["a"], yesterday + timedelta(minutes=2), 60) == set()
+    assert str(errors[0]) == "the disk is full"
 
 
 def test_an_answered_request_cannot_be_claimed(database: JournalDatabase) -> None:

@@ -42,7 +42,7 @@ FAILED = replace(
 
 def test_answers_failures_tokens_and_money_are_counted() -> None:
     summary = summarize([ANSWERED, ANSWERED, FAILED])
-    assert summary.numbers == {
+    assert summary == {
         "responses": 3,
         "succeeded": 2,
         "failed": 1,
@@ -54,14 +54,14 @@ def test_answers_failures_tokens_and_money_are_counted() -> None:
         "cost_dollars": 1.0,
         "latency_p50_seconds": 1.0,
         "latency_p95_seconds": 1.0,
+        "failed: timeout": 1,
     }
-    assert summary.failures == {FailureKind.TIMEOUT: 1}
 
 
 def test_the_cached_share_leaves_out_responses_that_do_not_report_it() -> None:
     silent = replace(ANSWERED, usage=replace(ANSWERED.usage, cached_tokens=None))
-    assert summarize([ANSWERED, silent]).numbers["cached_share"] == pytest.approx(0.4)
-    assert "cached_share" not in summarize([silent]).numbers
+    assert summarize([ANSWERED, silent])["cached_share"] == pytest.approx(0.4)
+    assert "cached_share" not in summarize([silent])
 
 
 def test_latencies_are_of_answered_questions_only() -> None:
@@ -69,10 +69,10 @@ def test_latencies_are_of_answered_questions_only() -> None:
         replace(ANSWERED, served=Served(latency_seconds=float(second))) for second in range(1, 101)
     ]
     summary = summarize([*quick, FAILED])
-    assert summary.numbers["latency_p50_seconds"] == 50.0
-    assert summary.numbers["latency_p95_seconds"] == 95.0
+    assert summary["latency_p50_seconds"] == 50.0
+    assert summary["latency_p95_seconds"] == 95.0
 
 
 def test_sums_over_no_responses_are_unknown_and_not_zero() -> None:
     summary = summarize([])
-    assert summary.numbers == {"responses": 0, "succeeded": 0, "failed": 0, "attempts": 0}
+    assert summary == {"responses": 0, "succeeded": 0, "failed": 0, "attempts": 0}

@@ -25,7 +25,7 @@ from videomme_pipeline.prompts.render import Prompt, parse_template, render
 from videomme_pipeline.responses.response import Response, Served
 from videomme_pipeline.scoring.readers.read_answer import ReaderName
 from videomme_pipeline.scoring.score import score_question
-from videomme_pipeline.scoring.scored_question import ObservedQuestion, ScoredQuestion
+from videomme_pipeline.scoring.scored_question import ObservedQuestion, ScoredQuestion, track
 from videomme_pipeline.scoring.verdicts import (
     Checkpoint,
     CheckpointOutcome,
@@ -88,7 +88,7 @@ class MadeUpEvaluation:
     """An evaluation whose model is right with probability `skill` on each question.
 
     `responses` maps question ids to texts that replace the responses of the model; None is a failed
-    request.
+    request, or a question that was not asked if `error` says so.
     """
 
     name: str
@@ -102,6 +102,7 @@ class MadeUpEvaluation:
     responses: Mapping[str, str | None] = field(default_factory=dict)
     error: str = "503 Service Unavailable, asked 12 times"
     reasoning: str | None = None
+    is_conversation: bool = False
 
     @property
     def num_frames(self) -> int:
@@ -110,7 +111,7 @@ class MadeUpEvaluation:
 
     @property
     def track(self) -> str:
-        return "without_subtitles" if self.subtitles is None else "with_subtitles"
+        return track(subtitles=self.subtitles is not None, conversation=self.is_conversation)
 
     @property
     def specification(self) -> dict[str, object]:
@@ -125,6 +126,7 @@ class MadeUpEvaluation:
             "generation": {"temperature": 0.0, "max_tokens": 64},
             "reader": self.reader.value,
             "repeats": self.repeats,
+            **({"conversation": "group"} if self.is_conversation else {}),
         }
 
 
@@ -430,13 +432,14 @@ def _response(
     if rng.random() < 0.01:
         raw = "I cannot tell from these frames."
     raw = evaluation.responses.get(question.question_id, raw)
+    is_asked = raw is not None or not evaluation.error.startswith("not asked")
     return Response(
         benchmark=question.benchmark,
         evaluation=evaluation.name,
         video_id=question.video_id,
         question_id=question.question_id,
         repeat=repeat,
-        request_fingerprint=fingerprint(evaluation.name, question.question_id, repeat),
+        request_fingerprint=is_asked * fingerprint(evaluation.name, question.question_id, repeat),
         model=evaluation.model,
         num_frames=evaluation.num_frames,
         raw_output=raw,

@@ -197,10 +197,7 @@ JSON_DECODER = json.JSONDecoder(object_pairs_hook=_object)
 
 
 def parquet_rows(path: Path, largest_bytes: int | None = None) -> list[Cells]:
-    """The rows of a Parquet file of another program.
-
-    ValueError if they need more memory than `largest_bytes`.
-    """
+    """The rows of another program's Parquet file. ValueError if they need over `largest_bytes`."""
     table = read_foreign_table(path, largest_bytes)
     check_names(table.column_names)
     return [*table.to_pylist()]

@@ -18,7 +18,7 @@ from videomme_pipeline.benchmarks.declaration import Declaration
 from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.benchmarks.questions import SEGMENTS, read_questions
 from videomme_pipeline.benchmarks.selection import BenchmarkSettings
-from videomme_pipeline.benchmarks.source import AnnotationContent, MediaFiles, OnProgress, Source
+from videomme_pipeline.benchmarks.source import AnnotationContent, OnProgress, Source
 from videomme_pipeline.errors import AnnotationError, ConfigurationError, VideoMissingError
 from videomme_pipeline.fetch.release import OPTIONAL_SUFFIXES, VideoReference
 from videomme_pipeline.fingerprint import fingerprint
@@ -80,7 +80,6 @@ class DeclaredSource(Source):
 
             assert self.release is not None, "a benchmark that is fetched has a release"
             annotated = self._read(fetch_files(self.release, self.folder, self._annotation_names))
-        self.hidden_answers = annotated.hidden
         if annotated.unmatched:
             _log.warning(
                 "%s: %d questions without a correct option are left out: %s",
@@ -120,7 +119,7 @@ class DeclaredSource(Source):
         return (given.expanduser(), *map(self._own_annotations, names[1:]))
 
     def _own_annotations(self, name: str) -> locate.MediaFile:
-        roots, published = self.roots(), PurePosixPath(name)
+        roots, published = self.roots, PurePosixPath(name)
         # The questions of a Parquet file may also be given as JSON.
         suffixes = (".json", ".jsonl") if published.suffix == ".parquet" else ()
         candidates = [published, *map(published.with_suffix, suffixes)]
@@ -142,6 +141,7 @@ class DeclaredSource(Source):
             )
         return file
 
+    @cached_property
     def roots(self) -> tuple[Path | UPath, ...]:
         """The folders that may contain its files, in order of preference.
 
@@ -150,14 +150,6 @@ class DeclaredSource(Source):
         the name of the benchmark in it), the hub cache, or a dataset's folder in it. A folder in an
         object store is an unzipped download. ConfigurationError if the folder does not exist.
         """
-        return self._roots
-
-    def invalidate(self) -> None:
-        super().invalidate()
-        self.__dict__.pop("_roots", None)
-
-    @cached_property
-    def _roots(self) -> tuple[Path | UPath, ...]:
         given = self.settings.folder
         if self.is_fetched:
             # Videos that the hub does not have are in the user's own folder.
@@ -182,13 +174,10 @@ class DeclaredSource(Source):
             return open_folder(str(folder), f"{self.name}: `folder`")
         return Path(folder or "").expanduser().absolute()
 
-    def files(self, video: VideoReference) -> MediaFiles:
-        if video.footage.video_file is None:
-            return super().files(video)
-        return MediaFiles(video=self._video_file(video), subtitle=self.subtitle(video))
-
-    def _video_file(self, video: VideoReference) -> locate.VideoSource:
-        footage, roots, file = video.footage, self.roots(), str(video.footage.video_file)
+    def video_file(self, video: VideoReference) -> locate.VideoSource:
+        footage, roots, file = video.footage, self.roots, video.footage.video_file
+        if file is None:
+            return super().video_file(video)
         paths = (root / name for root in roots for name in locate.spellings(file))
         if footage.frames_per_second is not None:
             for path in paths:
@@ -220,18 +209,14 @@ class DeclaredSource(Source):
                 publish(UPath(path), content)
             return path
         if footage.subtitle_file is not None:
-            return locate.first_file(root / footage.subtitle_file for root in self.roots())
+            return locate.first_file(root / footage.subtitle_file for root in self.roots)
         if footage.video_file is None:
             return super().subtitle(video)
         if folder is None:
             return None
         stem = PurePosixPath(footage.video_file).stem
-        return locate.first_file(
-            root / folder / f"{name}{suffix}"
-            for root in self.roots()
-            for name in locate.spellings(stem)
-            for suffix in locate.SUBTITLE_SUFFIXES
-        )
+        paths = (root / folder / name for root in self.roots for name in locate.spellings(stem))
+        return locate.first_file(paths, locate.SUBTITLE_SUFFIXES)
 
     def fetch(self, videos: Sequence[VideoReference], on_progress: OnProgress) -> Mapping[str, str]:
         if not self.is_fetched or self.release is None:

@@ -10,18 +10,7 @@ from typing import Any, get_args
 
 import yaml
 
-from videomme_pipeline.benchmarks.columns import (
-    SUFFIXES,
-    AnswerKind,
-    Columns,
-    answer_in,
-    columns_with,
-    option_columns,
-    question_and_options,
-    read_rows,
-    seconds_in,
-    text_in,
-)
+from videomme_pipeline.benchmarks import columns
 from videomme_pipeline.benchmarks.locate import SUBTITLE_SUFFIXES, spellings
 from videomme_pipeline.benchmarks.question import Letter
 from videomme_pipeline.errors import AnnotationError, listed
@@ -29,7 +18,7 @@ from videomme_pipeline.fetch.release import FOOTAGE_SUFFIXES
 
 MAX_FACET_VALUES = 40
 """A column with more values does not group questions."""
-_TABLES = (*SUFFIXES, ".txt")
+_TABLES = (*columns.SUFFIXES, ".txt")
 """Endings of files that may have questions. "Unicode text" of Excel ends in `.txt`."""
 _MAX_FILES = 100_000
 _LOOKED_AT_ROWS = 1_000
@@ -60,7 +49,9 @@ def inspect_folder(
     declarations: dict[str, str] = {}
     for path in tables if annotations is None else [annotations]:
         try:
-            text = _declaration(folder, title, path, read_rows(path), files, reserved, named)
+            text = _declaration(
+                folder, title, path, columns.read_rows(path), files, reserved, named
+            )
         except AnnotationError as error:
             problems.append(str(error))
         else:
@@ -96,17 +87,17 @@ def _declaration(  # noqa: PLR0913, PLR0917
     names = list(dict.fromkeys(name for row in sample for name in row))
     videos = _videos(files)
     for key, column in named.items():
-        if key not in Columns.model_fields or column not in names:
+        if key not in columns.Columns.model_fields or column not in names:
             raise AnnotationError(
                 f"{file}: --columns {key}={column}: choose one of "
-                f"{', '.join(names)} for one of {', '.join(Columns.model_fields)}"
+                f"{', '.join(names)} for one of {', '.join(columns.Columns.model_fields)}"
             )
     stems = {video.stem for video in videos}
     subtitle_files = [
         other
         for other in files
         if (suffix := other.suffix.lower()) in SUBTITLE_SUFFIXES
-        and (suffix not in SUFFIXES or other.stem in stems)
+        and (suffix not in columns.SUFFIXES or other.stem in stems)
     ]
     of_videos = [named["video"]] if "video" in named else names
     video, video_folder = _column_of_files(sample, of_videos, "video", folder, videos) or (
@@ -119,21 +110,21 @@ def _declaration(  # noqa: PLR0913, PLR0917
     guesses: dict[str, Any] = {
         "video": video,
         "question": _named(names, "question"),
-        "options": _named(names, "options") or option_columns(names) or None,
+        "options": _named(names, "options") or columns.option_columns(names) or None,
         "answer": _named(names, "answer"),
         "question_id": _ids(rows, _named(names, "question_id")),
         "clip_start": _seconds(sample, _named(names, "clip_start")),
         "clip_end": _seconds(sample, _named(names, "clip_end")),
         "subtitle_file": subtitles,
     }
-    columns = {key: value for key, value in {**guesses, **named}.items() if value is not None}
+    column_names = {key: value for key, value in {**guesses, **named}.items() if value is not None}
     for key in ("video", "question", "answer"):
-        if key not in columns:
+        if key not in column_names:
             raise AnnotationError(
                 f"{file} has the columns {', '.join(names)}, but none for the "
                 f"{key}; name it with `--columns {key}=COLUMN`"
             )
-    declared = Columns(**columns)
+    declared = columns.Columns(**column_names)
     options, kind = _answers(rows, declared)
     if not options:
         raise AnnotationError(
@@ -152,11 +143,11 @@ def _declaration(  # noqa: PLR0913, PLR0917
         "annotations": str(file),
         "videos": video_folder,
         "subtitles": subtitle_folder,
-        "size": _size(rows, columns["video"], len(subtitle_files)),
+        "size": _size(rows, column_names["video"], len(subtitle_files)),
     }
     return _TEMPLATE.read_text("utf-8").format(
         files=_dump({key: value for key, value in described.items() if value is not None}),
-        columns=_dump({"columns": columns | {"answer_is": kind}}),
+        columns=_dump({"columns": column_names | {"answer_is": kind}}),
         letters=min(max(options, 2), len(Letter)),
         facets=_dump({"facets": facets}).replace(" null", "") if facets else _NO_FACETS,
         mean_of=next(iter(facets), "task_type"),
@@ -164,7 +155,7 @@ def _declaration(  # noqa: PLR0913, PLR0917
 
 
 def _size(rows: Rows, column: str, subtitle_files: int) -> dict[str, int]:
-    per_video = Counter(text_in(row.get(column)) for row in rows)
+    per_video = Counter(columns.text_in(row.get(column)) for row in rows)
     size = {"videos": len(per_video), "questions": len(rows)}
     if len(set(per_video.values())) == 1:
         size["questions_per_video"] = next(iter(per_video.values()))
@@ -188,8 +179,8 @@ def _column_of_files(
                 path = "/".join((*parents[depth:], spelling))
                 folders[path].add("/".join(parents[:depth]) or ".")
     shares: dict[tuple[str, str], float] = {}
-    for column in dict.fromkeys((*columns_with(content, names), *names)):
-        values = {text for row in rows if (text := text_in(row.get(column))) is not None}
+    for column in dict.fromkeys((*columns.columns_with(content, names), *names)):
+        values = {text for row in rows if (text := columns.text_in(row.get(column))) is not None}
         named = Counter(base for value in values for base in folders.get(value, ()))
         if named:
             base = max(sorted(named), key=named.__getitem__)
@@ -204,36 +195,36 @@ def _common_folder(folder: Path, files: Sequence[Path]) -> str | None:
 
 
 def _named(names: Sequence[str], content: str) -> str | None:
-    return next(iter(columns_with(content, names)), None)
+    return next(iter(columns.columns_with(content, names)), None)
 
 
 def _ids(rows: Rows, column: str | None) -> str | None:
     """`column` if most rows have an id of their own there. `doctor` names the others."""
-    values = {text_in(row.get(column)) for row in rows} if column else set()
+    values = {columns.text_in(row.get(column)) for row in rows} if column else set()
     return column if None not in values and 2 * len(values) > len(rows) else None
 
 
 def _seconds(rows: Rows, column: str | None) -> str | None:
     """`column` if its cells are times."""
     try:
-        times = [seconds_in(row.get(column)) for row in rows] if column else []
+        times = [columns.seconds_in(row.get(column)) for row in rows] if column else []
     except ValueError:
         return None
     return column if any(seconds is not None for seconds in times) else None
 
 
-def _answers(rows: Rows, columns: Columns) -> tuple[int, AnswerKind]:
+def _answers(rows: Rows, declared: columns.Columns) -> tuple[int, columns.AnswerKind]:
     """The largest number of options, and the kind of answer that fits the most rows."""
-    largest, fits = 0, Counter[AnswerKind]()
+    largest, fits = 0, Counter[columns.AnswerKind]()
     for row in rows:
         with suppress(ValueError, KeyError):
-            cell, (_, options) = row[columns.answer], question_and_options(row, columns)
+            cell, (_, options) = row[declared.answer], columns.question_and_options(row, declared)
             largest = max(largest, len(options))
-            for kind in get_args(AnswerKind):
+            for kind in get_args(columns.AnswerKind):
                 with suppress(ValueError):
-                    answer_in(cell, kind, options)
+                    columns.answer_in(cell, kind, options)
                     fits[kind] += 1
-    return largest, max(get_args(AnswerKind), key=fits.__getitem__)
+    return largest, max(get_args(columns.AnswerKind), key=fits.__getitem__)
 
 
 def _facet_name(column: str, reserved: Collection[str]) -> str:

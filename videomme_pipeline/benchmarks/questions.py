@@ -85,10 +85,7 @@ def read_questions(
 
 
 def read_ids(path: Path, key: str = "") -> list[str]:
-    """The question ids in a file: one per line, a column of CSV, or a JSON list (under `key`).
-
-    AnnotationError if the file is none of these.
-    """
+    """The ids in a file of lines, CSV or a JSON list (under `key`). AnnotationError for others."""
     ids: object = None
     try:
         text = path.read_text("utf-8-sig").strip()

@@ -21,14 +21,6 @@ OnProgress = Callable[[int, int], None]
 """Called with the number of finished items and the total."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MediaFiles:
-    """The files of one video. `subtitle` is None for a video that has none."""
-
-    video: locate.VideoSource
-    subtitle: locate.MediaFile | None
-
-
 @dataclass(frozen=True, slots=True)
 class Problem:
     """Something wrong with one row of the annotations."""
@@ -87,8 +79,6 @@ class Source(ABC):
         self.name = name
         self.settings = settings
         self.folder = folder
-        self.hidden_answers = 0
-        """Rows that `questions` left out because their answer is not published."""
 
     @property
     def is_fetched(self) -> bool:
@@ -125,23 +115,24 @@ class Source(ABC):
         VideoMMEError if no video can be fetched at all.
         """
 
-    def files(self, video: VideoReference) -> MediaFiles:
-        """The files of one video, or VideoMissingError."""
-        return MediaFiles(
-            video=locate.locate_video(self._index, video), subtitle=self.subtitle(video)
-        )
+    def video_file(self, video: VideoReference) -> locate.VideoSource:
+        """The file of a video, or VideoMissingError."""
+        return locate.locate_video(self._index, video)
 
     def subtitle(self, video: VideoReference) -> locate.MediaFile | None:
+        """The subtitle file of a video, or None."""
         return self._index.subtitles.get(video.file_stem)
 
+    @cached_property
     def roots(self) -> tuple[Path | UPath, ...]:
         """The folders that are searched for files."""
         return (self.folder,)
 
     def invalidate(self) -> None:
         """Drop the list of files, so that the folders are read again."""
-        self.__dict__.pop("_index", None)
+        for cached in ("_index", "roots"):
+            self.__dict__.pop(cached, None)
 
     @cached_property
     def _index(self) -> locate.MediaIndex:
-        return locate.index_media(self.roots())
+        return locate.index_media(self.roots)

@@ -193,4 +193,4 @@ def _stored_video(
             "videos with `videomme run`, or give the path of a file"
         )
     questions = stored.questions[video]
-    return stored.source.files(questions[0].reference).video, questions
+    return stored.source.video_file(questions[0].reference), questions

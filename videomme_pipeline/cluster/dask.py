@@ -17,9 +17,9 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
-from functools import cache
-from importlib import import_module
+from functools import cache, partial
 from pathlib import Path
+from pkgutil import resolve_name
 from tempfile import TemporaryDirectory
 from typing import Any, Literal, Self
 from unittest.mock import patch
@@ -44,7 +44,7 @@ MAX_FAILURES = 4
 """A run stops after so many failed jobs without a worker."""
 _ACTIVE = ("PENDING", "CONFIGURING", "REQUEUED", "SUSPENDED", "RUNNING", "COMPLETING")
 _ENDED_WELL = ("COMPLETED", "CANCELLED", "PREEMPTED", "TIMEOUT")
-_DASK_ERRORS = (AttributeError, ImportError, OSError, RuntimeError, TypeError, ValueError)
+_run = partial(subprocess.check_output, stderr=subprocess.STDOUT, text=True, timeout=60)
 _own = threading.local()
 """On a worker, `child` is the child process of a thread, which is kept for its next task."""
 
@@ -91,7 +91,7 @@ class DaskSpec(ClusterSpec):
                 security = Security(require_encryption=True, **self.tls) if self.tls else None
                 cluster = self.cluster and stack.enter_context(self._new_cluster(logs))
                 client = Client(cluster or self.scheduler, security=security, set_as_default=False)
-            except _DASK_ERRORS as error:
+            except Exception as error:  # each class of clusters has its own errors
                 reason = str(error).partition("\n")[0]
                 raise ClusterError(
                     f"cluster: {self.cluster or self.scheduler} cannot be used ({reason}); start "
@@ -112,8 +112,7 @@ class DaskSpec(ClusterSpec):
 
     def _new_cluster(self, logs: Path) -> Any:
         """A cluster without workers. Users need not set all arguments of its class."""
-        module, _, name = str(self.cluster).rpartition(".")
-        factory = getattr(import_module(module), name)
+        factory = resolve_name(str(self.cluster))
         arguments: dict[str, Any] = {}
         if "security" in inspect.signature(factory).parameters:
             arguments["security"] = True  # else everybody who reaches a port could run code
@@ -156,7 +155,7 @@ class Jobs:
         if not is_on_slurm(self.cluster):
             return ""
         try:
-            answer = _run("sbatch", "--test-only", stdin=self.cluster.job_script())
+            answer: str = _run(("sbatch", "--test-only"), input=self.cluster.job_script())
         except (OSError, subprocess.SubprocessError) as error:
             output = (getattr(error, "output", None) or str(error)).replace("sbatch: error: ", "")
             reason = "; ".join(output.strip().splitlines())
@@ -166,18 +165,16 @@ class Jobs:
             ) from error
         return answer.strip().removeprefix("sbatch: ")
 
-    def look(self, workers: int, on_message: Callable[[str], None]) -> None:
+    def look(self, has_workers: bool, on_message: Callable[[str], None]) -> None:
         """Show a changed summary, and let the next `scale` replace the jobs that have ended."""
-        if not is_on_slurm(self.cluster):
-            return
         # Slurm is asked after Dask, so that it knows all jobs. Dask cannot close a cluster while
         # somebody refers to its jobs, so only their numbers are kept.
         specs, ours = self.cluster.worker_spec, f"--name={self.cluster.job_name}"
         jobs = {name: job.job_id for name, job in self.cluster.workers.items() if name in specs}
         with suppress(OSError, subprocess.SubprocessError):
-            rows = _run("squeue", ours, "-h", "--states=all", "--format=%i|%T (%r)").splitlines()
+            rows = _run(("squeue", ours, "-h", "--states=all", "--format=%i|%T (%r)")).splitlines()
             states = dict(row.removesuffix(" (None)").partition("|")[::2] for row in rows)
-            if workers:
+            if has_workers:
                 self.failures.clear()
             for name, job in jobs.items():
                 state = states.get(job, "COMPLETED")  # Slurm forgets ended jobs after some minutes
@@ -196,12 +193,6 @@ class Jobs:
         texts = [log.read_text(errors="replace") for log in sorted(self.logs.glob(f"*-{job}.*"))]
         lines = [line.strip() for line in "".join(texts).splitlines() if line.strip()]
         return f", its log in {self.logs} ends with: {' | '.join(lines[-3:])}" if lines else ""
-
-
-def _run(*command: str, stdin: str | None = None) -> str:
-    return subprocess.check_output(
-        command, input=stdin, stderr=subprocess.STDOUT, text=True, timeout=60
-    )
 
 
 @dataclass(eq=False)
@@ -225,20 +216,16 @@ class DaskWorkers:
         return 2 * max(1, sum(self._threads.values()))  # so that each worker has its next task
 
     @property
-    def nodes(self) -> int:
-        return len(self._threads)
-
-    @property
     def description(self) -> str:
-        return f"{self.nodes} {'worker' if self.nodes == 1 else 'workers'}"
+        return f"{len(self._threads)} {'worker' if len(self._threads) == 1 else 'workers'}"
 
     @contextmanager
     def executor(self) -> Iterator[Submit]:
         self._alone_since = time.monotonic()
         self._look()
-        if not self.nodes:
+        if not self._threads:
             self.on_message(f"cluster: {self.client.scheduler.address} has no worker yet")
-        while not self.nodes:  # Dask ends a worker that cannot import the function of a task
+        while not self._threads:  # Dask ends a worker that cannot import the function of a task
             time.sleep(LOOK_SECONDS / 5)
             self._look()
         executor = self.client.get_executor(pure=False)
@@ -256,15 +243,16 @@ class DaskWorkers:
             if problem:
                 raise ClusterError(f"cluster: worker {address}: {problem}")
         now = time.monotonic()
-        if self.nodes:
+        if self._threads:
             self._alone_since = now
         if now - self._looked_at_jobs > JOBS_SECONDS:
             self._looked_at_jobs = now
-            self.jobs.look(self.nodes, self.on_message)
+            if is_on_slurm(self.jobs.cluster):
+                self.jobs.look(bool(self._threads), self.on_message)
             if self.spec.scale:
                 self.jobs.cluster.scale(**self.spec.scale)
         seconds, limit = now - self._alone_since, 60 * self.spec.max_wait_minutes
-        if not self.nodes and (seconds > limit or len(self.jobs.failures) >= MAX_FAILURES):
+        if not self._threads and (seconds > limit or len(self.jobs.failures) >= MAX_FAILURES):
             raise ClusterError(
                 f"cluster: no worker for {seconds:.0f} s ({self.jobs.summary}); start workers, "
                 f"correct {CLUSTER_FILE}, or raise `max_wait_minutes` in it"
@@ -293,20 +281,13 @@ class DaskWorkers:
 
 
 def prepare_worker(required: Mapping[str, str], client: int, dask_worker: Any) -> None:
-    """Check the versions of a worker, and let its process end if the worker cannot close.
-
-    `client` is the process id of the run, which is never ended. Raises ClusterError.
-    """
+    """Raise ClusterError for a worker of other versions. The process `client` is never ended."""
     check_versions(required)
     if os.getpid() != client:
-        _watch(dask_worker)
+        _end_if_stuck(dask_worker)
 
 
 @cache  # one thread per worker, however many runs it serves
-def _watch(worker: Any) -> None:
-    threading.Thread(target=_end_if_stuck, args=(worker,), daemon=True).start()
-
-
 def _end_if_stuck(worker: Any) -> None:
     """End this process if its worker needs longer than `CLOSING_SECONDS` to close.
 
@@ -314,10 +295,13 @@ def _end_if_stuck(worker: Any) -> None:
     """
     from distributed.worker import WORKER_ANY_RUNNING  # noqa: PLC0415 - slow to import
 
-    while worker.status in WORKER_ANY_RUNNING:
-        time.sleep(LOOK_SECONDS)
-    time.sleep(CLOSING_SECONDS)
-    os._exit(1)
+    def watch() -> None:
+        while worker.status in WORKER_ANY_RUNNING:
+            time.sleep(LOOK_SECONDS)
+        time.sleep(CLOSING_SECONDS)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def run_on_worker(
@@ -328,12 +312,11 @@ def run_on_worker(
 
     check_versions(required)
     worker = get_worker()
-    key = worker.get_current_task()
     child = _own.child = getattr(_own, "child", None) or Child()
     with ThreadPoolExecutor(1) as thread:
         future = thread.submit(run_in, child, function, task, limits)
         while not wait([future], LOOK_SECONDS).done:
-            state = worker.state.tasks.get(key)
+            state = worker.state.tasks.get(worker.get_current_task())
             is_wanted = state is not None and state.state == "executing"
             if not is_wanted or worker.status not in WORKER_ANY_RUNNING:
                 child.kill()

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from videomme_pipeline.project.runs.locks import Lock, Locks, Resource
-from videomme_pipeline.storage.postgres import await_connection, connect, explaining, library
+from videomme_pipeline.storage import postgres
 
 _LOCK = (
     "select 1 from unnest(%s) name where pg_try_advisory_lock(hashtextextended(name, 0)) limit 1"
@@ -26,17 +26,12 @@ class _Session:
 
     connection: Any
 
-    def rows(self, sql: str, *values: object) -> list[tuple[object, ...]]:
-        with self.connection.cursor() as cursor:
-            cursor.execute(sql, values)
-            return list(cursor)
-
     def release(self) -> None:
         # After a close alone, the server releases the lock only when it notices the close.
         # An error means that the server was restarted, which released the lock, or that the network
         # is cut. The server then ends the session itself.
-        with suppress(library().Error):
-            self.rows("select pg_advisory_unlock_all()")
+        with suppress(postgres.library().Error):
+            postgres.rows_of(self.connection, "select pg_advisory_unlock_all()")
         self.connection.close()
 
 
@@ -59,8 +54,8 @@ class PostgresLocks(Locks):
         return tuple(str(name) for (name,) in rows)
 
     def _is_lost(self, lock: Lock) -> bool:
-        with suppress(library().Error):
-            return isinstance(lock, _Session) and not lock.rows("select 1")
+        with suppress(postgres.library().Error):
+            return isinstance(lock, _Session) and not postgres.rows_of(lock.connection, "select 1")
         lock.release()
         return True
 
@@ -74,7 +69,7 @@ class PostgresLocks(Locks):
     def _ask(self, sql: str, resource: Resource) -> tuple[_Session, list[tuple[object, ...]]]:
         """A new session, and what it reads about the slots of a resource."""
         slots = [f"videomme {resource.file_stem} {slot}" for slot in range(resource.slots)]
-        open_session = partial(connect, self._url, name=self._run)
-        with explaining(self._url):
-            session = _Session(await_connection(open_session, library().OperationalError))
-            return session, session.rows(sql, slots)
+        connect = partial(postgres.connect, self._url, name=self._run)
+        with postgres.explaining(self._url):
+            session = postgres.await_connection(connect, postgres.library().OperationalError)
+            return _Session(session), postgres.rows_of(session, sql, slots)

@@ -71,10 +71,6 @@ class Member:
         """Name without folders, which is its name on disk."""
         return PurePosixPath(self.name).name
 
-    @property
-    def stem(self) -> str:
-        return PurePosixPath(self.name).stem
-
 
 def sha256(path: Path) -> str:
     with path.open("rb") as file:
@@ -92,26 +88,17 @@ def _is_tar(archive: str) -> bool:
 
 @contextmanager
 def open_archive(file: BinaryFile, archive: str) -> Iterator[OpenArchive]:
-    """Open `file` as the archive called `archive`. Raises ArchiveError if it is of another kind."""
+    """Open `file` as the archive called `archive`. Raises ArchiveError if it cannot be read."""
     file.seek(0)
     try:
-        opened = _open_tar(file, archive) if _is_tar(archive) else ZipFile(file)
+        open_tar = tarfile.TarFile.gzopen if is_compressed_tar(archive) else tarfile.TarFile.taropen
+        with open_tar(name=archive, fileobj=file) if _is_tar(archive) else ZipFile(file) as opened:
+            yield opened
     except _DAMAGE as error:
-        raise _unreadable(archive, error) from error
-    with opened:
-        yield opened
-
-
-def _open_tar(file: BinaryFile, archive: str) -> tarfile.TarFile:
-    open_tar = tarfile.TarFile.gzopen if is_compressed_tar(archive) else tarfile.TarFile.taropen
-    return open_tar(name=archive, fileobj=file)
-
-
-def _unreadable(archive: str, error: Exception) -> ArchiveError:
-    kind = "tar" if _is_tar(archive) else "zip"
-    return ArchiveError(
-        f"{archive}: not a readable {kind} archive ({error}); delete it and download it again"
-    )
+        kind = "tar" if _is_tar(archive) else "zip"
+        raise ArchiveError(
+            f"{archive}: not a readable {kind} archive ({error}); delete it and download it again"
+        ) from error
 
 
 def read_directory(
@@ -124,13 +111,7 @@ def read_directory(
     of macOS are left out. `keeps_folders` allows the same file name in several folders.
     """
     with open_archive(file, archive) as opened:
-        try:
-            if isinstance(opened, ZipFile):
-                listed = list(_zip_members(opened, archive))
-            else:
-                listed = list(_tar_members(opened, archive))
-        except _DAMAGE as error:
-            raise _unreadable(archive, error) from error
+        listed = list(_members(opened, archive))
     members: dict[str, Member] = {}
     for name, problem, member in listed:
         if _is_hidden(member.name):
@@ -149,35 +130,31 @@ def read_directory(
     return tuple(members.values())
 
 
-_Listed = tuple[str, str | None, Member]
-"""The name of a member as it is written, the reason not to extract it, and the member."""
-
-
-def _zip_members(opened: ZipFile, archive: str) -> Iterator[_Listed]:
-    for info in opened.infolist():
-        if not info.is_dir():
+def _members(opened: OpenArchive, archive: str) -> Iterator[tuple[str, str | None, Member]]:
+    """Yield each member, after its name as it is written and the reason not to extract it."""
+    if isinstance(opened, ZipFile):
+        for info in opened.infolist():
+            if not info.is_dir():
+                member = Member(
+                    archive=archive,
+                    name=info.filename,
+                    size_bytes=info.file_size,
+                    stored_bytes=info.compress_size,
+                    crc32=info.CRC,
+                )
+                yield info.orig_filename, _problem(info), member
+        return
+    for entry in opened:
+        if not entry.isdir():
             member = Member(
                 archive=archive,
-                name=info.filename,
-                size_bytes=info.file_size,
-                stored_bytes=info.compress_size,
-                crc32=info.CRC,
-            )
-            yield info.orig_filename, _problem(info), member
-
-
-def _tar_members(opened: tarfile.TarFile, archive: str) -> Iterator[_Listed]:
-    for info in opened:
-        if not info.isdir():
-            member = Member(
-                archive=archive,
-                name=str(PurePosixPath(info.name)),
-                size_bytes=info.size,
-                stored_bytes=info.size,
+                name=str(PurePosixPath(entry.name)),
+                size_bytes=entry.size,
+                stored_bytes=entry.size,
                 crc32=None,
-                offset=info.offset_data,
+                offset=entry.offset_data,
             )
-            yield info.name, None if info.isfile() else _NO_FILE, member
+            yield entry.name, None if entry.isfile() else _NO_FILE, member
 
 
 def extract(opened: OpenArchive, member: Member, folder: Path) -> Path:

@@ -67,7 +67,9 @@ def fetch_subtitles(
             with open_archive(file, archive) as opened:
                 for video in videos:
                     try:
-                        _unzip_subtitle(opened, video, directory, folder, release)
+                        for media in _subtitles_of(video, directory, release, folder):
+                            if not media.is_complete:
+                                extract(opened, media.member, media.folder)
                     except ArchiveError as error:
                         problems[video.video_id] = str(error)
     return problems
@@ -109,7 +111,7 @@ def fetch_videos(
     return problems
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class _MediaFile:
     """A member of an archive that belongs to a video, and the folder to extract it to."""
 
@@ -149,14 +151,12 @@ def _locked(folder: Path) -> Iterator[None]:
     with explained(str(folder)):
         folder.mkdir(parents=True, exist_ok=True)
         try:
-            lock.acquire(blocking=False)
+            acquired = lock.acquire(blocking=False)
         except Timeout:
             _log.warning("Waiting for another run, which is fetching files into %s", folder)
-            lock.acquire()
-    try:
+            acquired = lock.acquire()
+    with acquired:
         yield
-    finally:
-        lock.release()
 
 
 class _Directory:
@@ -167,10 +167,10 @@ class _Directory:
         self._by_ending: dict[PurePosixPath, Member] = {}
         self._by_folder: defaultdict[PurePosixPath, list[Member]] = defaultdict(list)
         for member in members:
-            self._by_stem[member.stem] = member
-            parts = PurePosixPath(member.name).parts
-            for first in range(len(parts)):
-                ending = PurePosixPath(*parts[first:])
+            path = PurePosixPath(member.name)
+            self._by_stem[path.stem] = member
+            for first in range(len(path.parts)):
+                ending = PurePosixPath(*path.parts[first:])
                 self._by_ending.setdefault(ending, member)
                 self._by_folder[ending.parent].append(member)
 
@@ -187,13 +187,9 @@ class _Directory:
         return self._by_folder[path]
 
 
-def _unzip_subtitle(
-    opened: OpenArchive,
-    video: VideoReference,
-    directory: _Directory,
-    folder: Path,
-    release: Release,
-) -> None:
+def _subtitles_of(
+    video: VideoReference, directory: _Directory, release: Release, folder: Path
+) -> list[_MediaFile]:
     footage, inside = video.footage, PurePosixPath(release.subtitle_folder)
     if footage.subtitle_file is not None:
         members = directory.at(_inside(inside, footage.subtitle_file))
@@ -201,23 +197,23 @@ def _unzip_subtitle(
     else:
         stem = PurePosixPath(footage.video_file).stem if footage.video_file else video.file_stem
         members = directory.with_stem(stem)
-    for member in members:
-        file = _MediaFile(video_id=video.video_id, member=member, folder=folder / inside)
-        if not file.is_complete:
-            extract(opened, member, file.folder)
+    return [_MediaFile(video.video_id, member, folder / inside) for member in members]
 
 
-def _members_of(
-    video: VideoReference, directory: _Directory, release: Release
-) -> tuple[list[Member], PurePosixPath]:
-    """The members of a video in an archive, and the folder that they are extracted to."""
-    footage, folder = video.footage, PurePosixPath(release.video_folder)
+def _files_of(
+    video: VideoReference, directory: _Directory, release: Release, folder: Path
+) -> list[_MediaFile]:
+    """The video, or its pictures, in an archive."""
+    footage, inside = video.footage, PurePosixPath(release.video_folder)
     if footage.video_file is None:
-        return directory.with_stem(video.file_stem), folder
-    path, inner = PurePosixPath(footage.video_file), _inside(folder, footage.video_file)
-    if footage.frames_per_second is not None:
-        return directory.inside(inner), path
-    return directory.at(inner, OPTIONAL_SUFFIXES), path.parent
+        members = directory.with_stem(video.file_stem)
+    else:
+        inner, inside = _inside(inside, footage.video_file), PurePosixPath(footage.video_file)
+        if footage.frames_per_second is not None:
+            members = directory.inside(inner)
+        else:
+            members, inside = directory.at(inner, OPTIONAL_SUFFIXES), inside.parent
+    return [_MediaFile(video.video_id, member, folder / inside) for member in members]
 
 
 def _inside(folder: PurePosixPath, file: str) -> PurePosixPath:
@@ -239,14 +235,10 @@ def _find_files(
     problems: dict[str, str] = {}
     for video, possible in candidates.items():
         readable = (directories[archive] for archive in possible if archive in directories)
-        listings = (_members_of(video, directory, release) for directory in readable)
-        empty = list[Member](), folder
-        members, inside = next((listing for listing in listings if listing[0]), empty)
-        files += [
-            _MediaFile(video_id=video.video_id, member=member, folder=folder / inside)
-            for member in members
-        ]
-        if not members:
+        listings = (_files_of(video, directory, release, folder) for directory in readable)
+        files_of_video = next(filter(None, listings), [])
+        files += files_of_video
+        if not files_of_video:
             name = video.footage.video_file or f"{video.file_stem}.mp4"
             reasons = [
                 f"video {video.video_id}: no archive of {mirror.hub} that could be read contains "

@@ -79,8 +79,7 @@ class HubRepository:
 
     def _append_rest(self, file: RepoFile, opened: BinaryIO) -> None:
         """Append the missing bytes of `file`, and retry as long as an attempt gets any."""
-        while True:
-            size = opened.tell()
+        while (size := opened.tell()) < file.size:
             try:
                 http_get(
                     self._url(file.path),
@@ -94,8 +93,6 @@ class HubRepository:
                 # http_get resumes after other interruptions, but not after a reset.
                 if opened.tell() == size:
                     raise
-            else:
-                return
 
     def _url(self, path: str) -> str:
         return hf_hub_url(

@@ -1,4 +1,1 @@
-"""Results files of other evaluators.
-
-To add a format, write a `ResultsFormat` and add it to `registry.FORMATS`.
-"""
+"""Results files of other evaluators. A new format is a `ResultsFormat` in `registry.FORMATS`."""

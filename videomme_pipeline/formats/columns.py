@@ -99,14 +99,11 @@ def with_usual_names(row: Row) -> Row:
 
     The options may have one column each, or be the last lines of the question.
     """
-    by_name, single = _candidates(tuple(row))
-    if not by_name and not single:
-        return row
     named = {**row, **{name: row[column] for name, column in usual_columns(row).items()}}
     if named.get("options") not in _EMPTY:
         return named
     question, options = split_options(text_in(named.get("question")) or "")
-    if single:
+    if single := _candidates(tuple(row))[1]:
         named["options"] = [row[column] for column in single]
     elif len(options) > 1:
         if not any("\n" in option.strip() for option in options[:-1]):

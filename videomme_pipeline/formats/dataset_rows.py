@@ -12,16 +12,7 @@ from functools import cached_property
 from pathlib import PurePosixPath
 from typing import Any
 
-from videomme_pipeline.benchmarks.columns import (
-    AnswerKind,
-    answer_in,
-    letters_of,
-    list_in,
-    options_in,
-    text_in,
-    without_case_and_spaces,
-    without_missing,
-)
+from videomme_pipeline.benchmarks import columns
 from videomme_pipeline.benchmarks.facets import Facets, FacetValue, with_dataset_names, with_derived
 from videomme_pipeline.benchmarks.question import Letter, Question, split_option
 from videomme_pipeline.benchmarks.registry import find_benchmark, registered_benchmarks
@@ -55,7 +46,7 @@ class Annotations:
         """The questions by their text without case and spaces."""
         by_text = defaultdict[str, list[Question]](list)
         for question in self.questions:
-            by_text[without_case_and_spaces(question.question)].append(question)
+            by_text[columns.without_case_and_spaces(question.question)].append(question)
         return by_text
 
     def find(self, row: Row, own: Question | None) -> Question | None:
@@ -67,8 +58,8 @@ class Annotations:
         if question_id and question_id in self.by_id:
             return self.by_id[question_id]
         # lmms-eval has the text of a question of MLVU as its id.
-        text = text_in(row.get("question")) or question_id or ""
-        alike = self.by_text.get(without_case_and_spaces(text), ())
+        text = columns.text_in(row.get("question")) or question_id or ""
+        alike = self.by_text.get(columns.without_case_and_spaces(text), ())
         alike = [question for question in alike if _is_about(question, video)]
         if len(alike) > 1 and own is not None:
             alike = [q for q in alike if _texts(q) == _texts(own)]
@@ -91,12 +82,12 @@ def question_of(row: Row, benchmark: str, seen: SeenQuestions) -> Question:
     video_id = name_of(row, "video_id")
     if video_id is None:
         raise ValueError("it has no `video_id`")
-    options, text = _options(row, benchmark), text_in(row.get("question")) or ""
+    options, text = _options(row, benchmark), columns.text_in(row.get("question")) or ""
     declared = find_benchmark(benchmark).columns
-    answer = _letter(text_in(row.get("answer")) or "", options)
+    answer = _letter(columns.text_in(row.get("answer")) or "", options)
     with suppress(ValueError):
         if declared is not None and declared.answer in row:
-            answer = answer_in(row[declared.answer], declared.answer_is, options)
+            answer = columns.answer_in(row[declared.answer], declared.answer_is, options)
     if answer is None:
         raise ValueError(f"`answer` is {row.get('answer')!r}, not a letter A to N or an option")
     if answer not in tuple(Letter)[: len(options)]:
@@ -128,7 +119,7 @@ def annotated(row: Row, annotations: Annotations) -> tuple[Question, str]:
         by = named if question_id or number is not None else "text and the video of this one"
         raise ValueError(f"the annotations have no question with the {by}")
     answer = row.get("answer")
-    text = (None if isinstance(answer, Mapping) else text_in(answer)) or question.answer
+    text = (None if isinstance(answer, Mapping) else columns.text_in(answer)) or question.answer
     index = question.letters.index(question.answer)
     is_index = text in (str(index), str(index + 1))
     if is_index or _letter(text, question.options) == question.answer:
@@ -150,7 +141,7 @@ def known_question(row: Row, own: Question, annotations: Annotations) -> tuple[Q
     question = annotations.find(row, own)
     if question is None:
         return own, "the dataset does not have its question" if annotations.are_whole else ""
-    texts = [without_case_and_spaces(text) for text in (own.question, question.question)]
+    texts = [columns.without_case_and_spaces(text) for text in (own.question, question.question)]
     if texts[0] and texts[1] not in texts[0]:  # a prompt contains the question
         return question, "the question has another text in the dataset"
     if _texts(own) != _texts(question):
@@ -169,14 +160,16 @@ def _is_about(question: Question, video: str | None) -> bool:
 
 
 def _texts(question: Question) -> list[str]:
-    return [without_case_and_spaces(question.option_text(letter)) for letter in question.letters]
+    return [
+        columns.without_case_and_spaces(question.option_text(letter)) for letter in question.letters
+    ]
 
 
 def _letter(answer: str, options: Sequence[str]) -> Letter | None:
     """The letter of an answer such as "D", "(D)", "(D) TV show" or "TV show"."""
     with suppress(ValueError):
-        return answer_in(answer, "letter", tuple(Letter))
-    equal = letters_of(answer, options, exactly=False)
+        return columns.answer_in(answer, "letter", tuple(Letter))
+    equal = columns.letters_of(answer, options, exactly=False)
     return equal[0] if len(equal) == 1 else split_option(answer)[0]
 
 
@@ -185,22 +178,23 @@ def with_letters(rows: Sequence[Row], benchmark: str) -> Sequence[Row]:
 
     The indices begin with 0 if one is 0, and with 1 if one is the number of the options.
     """
-    answers = [text_in(row.get("answer")) or "" for row in rows]
+    answers = [columns.text_in(row.get("answer")) or "" for row in rows]
     declared = find_benchmark(benchmark).columns
     if declared and declared.answer_is != "letter" and all(declared.answer in r for r in rows):
         return rows  # those of the dataset, whose answers the declaration explains
     if not all(map(str.isdecimal, answers)) or not all(row.get("options") for row in rows):
         return rows
-    kind: AnswerKind = "index" if "0" in answers else "index_from_1"
+    kind: columns.AnswerKind = "index" if "0" in answers else "index_from_1"
     try:
         options = [_options(row, benchmark) for row in rows]
         letters = [
-            answer_in(answer, kind, own) for answer, own in zip(answers, options, strict=True)
+            columns.answer_in(answer, kind, own)
+            for answer, own in zip(answers, options, strict=True)
         ]
     except ValueError:
         return rows
     names_last = any(int(answer) == len(own) for answer, own in zip(answers, options, strict=True))
-    if any(map(letters_of, answers, options)) or (kind != "index" and not names_last):
+    if any(map(columns.letters_of, answers, options)) or (kind != "index" and not names_last):
         return rows
     return [{**row, "answer": letter} for row, letter in zip(rows, letters, strict=True)]
 
@@ -219,9 +213,9 @@ def with_lettered_options(
         {**row, "question_id": next(filter(None, (name_of(row, name) for name in ids)), None)}
         for row in rows
     ]
-    answered = [row for row in named if text_in(row.get("answer"))]
-    responses = [text for row in answered if (text := text_in(response_in(row)))]
-    right = {text_in(row["answer"]) if row["question_id"] else None for row in answered}
+    answered = [row for row in named if columns.text_in(row.get("answer"))]
+    responses = [text for row in answered if (text := columns.text_in(response_in(row)))]
+    right = {columns.text_in(row["answer"]) if row["question_id"] else None for row in answered}
     if not right or not right <= {*letters}:
         return rows
     if not has_texts and 2 * sum(text in letters for text in responses) <= len(responses):
@@ -269,10 +263,7 @@ def renamed(row: Row, names: Mapping[str, str]) -> dict[str, Any]:
 
 
 def name_of(row: Row, column: str) -> str | None:
-    """The id or facet in `column` as one printable line.
-
-    None for null, NaN and the words that tables write for them.
-    """
+    """The id or facet in `column` as one printable line, or None for null, NaN and their words."""
     text = str(row.get(column))
     return None if text.strip().lower() in _BLANK else one_line(text)
 
@@ -307,14 +298,14 @@ def _options(row: Row, benchmark: str) -> tuple[str, ...]:
     """The options from a list, a map, a text with one per line (v2), or a list as text."""
     value = row.get("options")
     if isinstance(value, Mapping):
-        value = options_in(value)
+        value = columns.options_in(value)
     if isinstance(value, str) and value.lstrip().startswith("["):
-        if len(value) > _MAX_LIST_ITEMS or not isinstance(listed := list_in(value), list):
+        if len(value) > _MAX_LIST_ITEMS or not isinstance(listed := columns.list_in(value), list):
             raise ValueError(f"`options` is not a list: {value[:60]!r}")
         value = listed
     if isinstance(value, str):
         value = [line for line in value.split("\n") if line.strip()]
     if not isinstance(value, list) or not value:
         raise ValueError("it has no `options`")
-    columns = find_benchmark(benchmark).columns
-    return tuple(without_missing(value, columns.missing_options if columns else ()))
+    declared = find_benchmark(benchmark).columns
+    return tuple(columns.without_missing(value, declared.missing_options if declared else ()))

@@ -115,28 +115,30 @@ def _first(value: Any) -> Any:
     return next(iter(value), None) if isinstance(value, list) else value
 
 
-INSPECT = ResultsFormat(
-    name="inspect",
-    recognizes=lambda row: _is_inspect_log(row) or {"epoch", "target", "output"} <= row.keys(),
-    read=_read_inspect,
-)
-EVALSCOPE = ResultsFormat(
-    name="evalscope",
-    recognizes=lambda row: "sample_score" in row or {"model_output", "messages"} <= row.keys(),
-    read=_read_evalscope,
-)
-EVERY_EVAL_EVER = ResultsFormat(
-    name="every_eval_ever",
-    recognizes=lambda row: {"sample_id", "answer_attribution"} <= row.keys(),
-    read=_read_every_eval_ever,
-)
-VLLM_OMNI = ResultsFormat(
-    name="vllm_omni",
-    recognizes=lambda row: "videomme_eval_items" in row,
-    read=_read_vllm_omni,
-)
-SGLANG_OMNI = ResultsFormat(
-    name="sglang_omni",
-    recognizes=lambda row: "per_sample" in row,
-    read=_read_sglang_omni,
+FORMATS = (
+    ResultsFormat(
+        name="vllm_omni",
+        recognizes=lambda row: "videomme_eval_items" in row,
+        read=_read_vllm_omni,
+    ),
+    ResultsFormat(
+        name="sglang_omni",
+        recognizes=lambda row: "per_sample" in row,
+        read=_read_sglang_omni,
+    ),
+    ResultsFormat(
+        name="inspect",
+        recognizes=lambda row: _is_inspect_log(row) or {"epoch", "target", "output"} <= row.keys(),
+        read=_read_inspect,
+    ),
+    ResultsFormat(
+        name="evalscope",
+        recognizes=lambda row: "sample_score" in row or {"model_output", "messages"} <= row.keys(),
+        read=_read_evalscope,
+    ),
+    ResultsFormat(
+        name="every_eval_ever",
+        recognizes=lambda row: {"sample_id", "answer_attribution"} <= row.keys(),
+        read=_read_every_eval_ever,
+    ),
 )

@@ -22,11 +22,7 @@ FORMATS: Mapping[str, ResultsFormat] = {
     for form in (
         official.FORMAT,
         row_files.CONTRACT,
-        harnesses.VLLM_OMNI,
-        harnesses.SGLANG_OMNI,
-        harnesses.INSPECT,
-        harnesses.EVALSCOPE,
-        harnesses.EVERY_EVAL_EVER,
+        *harnesses.FORMATS,
         row_files.LMMS_EVAL,
         row_files.VLMEVALKIT,
     )

@@ -3,7 +3,7 @@
 import os
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -139,20 +139,21 @@ class Project:
         """The workers of cluster.yaml, or child processes. Raises ClusterError."""
         if self.cluster is None:
             yield LocalWorkers()
-        elif self._kept is None:
-            with self._connected(self.cluster) as workers:
-                yield workers
-        else:
+            return
+        with nullcontext(self._kept) if self._kept else self.keeping_workers() as kept:
             if self._workers is None:
-                self._workers = self._kept.enter_context(self._connected(self.cluster))
+                shared = self.cluster.folder or self.store.local(LOCAL, "cluster")
+                run = scratch_folder(shared.expanduser().absolute() / "run")
+                workers = self.cluster.connect(kept.enter_context(run), self.on_message)
+                self._workers = kept.enter_context(workers)
             yield self._workers
 
     @contextmanager
-    def keeping_workers(self) -> Iterator[None]:
+    def keeping_workers(self) -> Iterator[ExitStack]:
         """Keep the workers of cluster.yaml from their first use until the end of the block."""
         self._kept = ExitStack()
         try:
-            yield
+            yield self._kept
         finally:
             self.release_workers()
             self._kept = None
@@ -162,15 +163,6 @@ class Project:
         if self._kept is not None:
             self._workers = None
             self._kept.close()
-
-    @contextmanager
-    def _connected(self, cluster: ClusterSpec) -> Iterator[Workers]:
-        shared = (cluster.folder or self.store.local(LOCAL, "cluster")).expanduser().absolute()
-        with (
-            scratch_folder(shared / "run") as folder,
-            cluster.connect(folder, self.on_message) as workers,
-        ):
-            yield workers
 
     @contextmanager
     def using_locks(self, locks: Locks) -> Iterator[None]:

@@ -46,13 +46,6 @@ class SeenServer:
     since: datetime
     identity: ServerIdentity
 
-    def label(self, response: Response) -> Response:
-        """`response` with what is known about this server, unless its answer is from before."""
-        answered_at = response.served.answered_at
-        if answered_at is None or answered_at < self.since:
-            return response
-        return replace(response, server=canonical_json(self.identity.known))
-
 
 class ServerRecord:
     """A sequence of records per model in the data folder, one for each change of its server."""
@@ -102,6 +95,13 @@ class ServerRecord:
         if not seen or spec.server is None:
             return _first(seen) if seen else None
         return next(server for server in seen if server.key == spec.server)
+
+    def label(self, spec: ModelSpec, response: Response) -> Response:
+        """`response` with the facts of the server of `spec`, unless its answer is from before."""
+        server, answered_at = self.server_of(spec), response.served.answered_at
+        if server is None or answered_at is None or answered_at < server.since:
+            return response
+        return replace(response, server=canonical_json(server.identity.known))
 
     def record(
         self, spec: EndpointSpec, identity: ServerIdentity, now: datetime, *, is_stored: bool = True
@@ -173,10 +173,11 @@ class ModelServers(AbstractContextManager["ModelServers"]):
         if not by_name:
             return
         with ThreadPoolExecutor(len(by_name)) as threads:
-            identities = threads.map(self._look, by_name.values())
-            for spec, identity in zip(by_name.values(), identities, strict=True):
-                if identity is not None:
-                    with suppress(DamagedFileError):  # every plan of this model has the error
+            looks = [(spec, threads.submit(_identity, spec)) for spec in by_name.values()]
+            for spec, look in looks:
+                # Every plan of a model with a damaged record has the error.
+                with suppress(DamagedFileError, ModelError):
+                    if identity := look.result():
                         self._record.record(spec, identity, datetime.now(UTC), is_stored=is_stored)
 
     def check(self, spec: EndpointSpec, member: EndpointSpec) -> None:
@@ -226,11 +227,6 @@ class ModelServers(AbstractContextManager["ModelServers"]):
             return ModelPool(checked) if len(checked) > 1 else next(iter(checked.values()))
         return built
 
-    def label(self, spec: ModelSpec, response: Response) -> Response:
-        """`response` with what is known about the server of `spec`."""
-        server = self._record.server_of(spec)
-        return response if server is None else server.label(response)
-
     def start(self, spec: AnyModelSpec, on_progress: OnStageProgress) -> AnyModelSpec:
         """`spec` at the URLs of its servers, which are started if they do not run yet.
 
@@ -274,11 +270,6 @@ class ModelServers(AbstractContextManager["ModelServers"]):
         if running is not None:
             running.close()
         self._lock.close()
-
-    def _look(self, spec: EndpointSpec) -> ServerIdentity | None:
-        with suppress(ModelError):
-            return _identity(spec)
-        return None
 
 
 def _identity(spec: EndpointSpec, weights: str | None = None) -> ServerIdentity | None:

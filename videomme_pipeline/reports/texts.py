@@ -18,6 +18,7 @@ from videomme_pipeline.reports.document import Json, rounded, shorten, utf16_spa
 from videomme_pipeline.reports.stored import ScoredEvaluation, ShownBenchmark
 from videomme_pipeline.rows import to_values
 from videomme_pipeline.scoring.scored_question import ScoredQuestion
+from videomme_pipeline.scoring.statistics.groups import question_order
 from videomme_pipeline.storage.tables import read_files, read_rows
 from videomme_pipeline.subtitles.align import AlignedLine
 
@@ -80,8 +81,13 @@ def _answers(evaluation: ScoredEvaluation, *, is_short: bool) -> dict[str, list[
         for row in read_files(evaluation.shown.files("responses").values(), _ServedText)
     }
     answers: dict[str, list[Json]] = defaultdict(list)
-    for row in sorted(evaluation.rows, key=lambda row: row.repeat):
+    turns: dict[tuple[str, int], list[str]] = defaultdict(list)
+    for row in sorted(evaluation.rows, key=lambda r: (r.repeat, question_order(r.question_id))):
         answer = _answer(row)
+        if "conversation" in evaluation.specification:
+            earlier = turns[row.video_id, row.repeat]
+            answer["earlier"] = earlier[:] if row.request_fingerprint else None  # None: not asked
+            earlier.append(row.question_id)
         if response := responses.get((row.question_id, row.repeat)):
             answer |= {
                 "reasoning": response.reasoning,

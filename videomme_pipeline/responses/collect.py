@@ -15,7 +15,7 @@ import random
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import AsyncExitStack, ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from logging import getLogger
 
@@ -103,26 +103,22 @@ def collect(
             runner.run(collection.close())
 
 
+@dataclass(slots=True, eq=False)
 class Delivery:
     """The responses that the caller has not received yet, and the progress of the collection."""
 
-    def __init__(
-        self,
-        endpoints: Endpoints,
-        outage: Outage,
-        on_progress: Callable[[AskingProgress], None] | None,
-    ) -> None:
-        self.elsewhere: Counter[str] = Counter()
-        """Questions that another process is asking, by video."""
-        self._outage = outage
-        self._endpoints = endpoints
-        self._on_progress = on_progress
-        self._answered = self._failed = 0
-        self._cost_dollars = 0.0
-        self._responses: list[Response] = []
-        self._has_warned = False
-        self._changed = asyncio.Event()
-        self._has_ended = False
+    _endpoints: Endpoints
+    _outage: Outage
+    _on_progress: Callable[[AskingProgress], None] | None
+    elsewhere: Counter[str] = field(default_factory=Counter)
+    """Questions that another process is asking, by video."""
+    _answered: int = 0
+    _failed: int = 0
+    _cost_dollars: float = 0.0
+    _responses: list[Response] = field(default_factory=list)
+    _changed: asyncio.Event = field(default_factory=asyncio.Event)
+    _has_warned: bool = False
+    _has_ended: bool = False
 
     def deliver(self, response: Response) -> None:
         """Deliver a response and count it. Log only the first warning."""
@@ -225,8 +221,10 @@ class _Collection:
 
     async def _ask_all(self, videos: Iterable[VideoRequests]) -> None:
         try:
-            async with asyncio.TaskGroup() as background:
-                renewal = background.create_task(self._renew_claims())
+            loop = asyncio.get_running_loop()
+            with self._journal.renewing_claims(
+                CLAIM_SECONDS, lambda error: loop.call_soon_threadsafe(self._stop, error)
+            ):
                 async with asyncio.TaskGroup() as asking:
                     for video in videos:
                         if self._stopped_by is not None:
@@ -237,18 +235,8 @@ class _Collection:
                             await self._in_memory.acquire()
                             await self._prefetch.acquire()
                             asking.create_task(self._ask_video(video, pending))
-                renewal.cancel()
         finally:
             self.delivery.end()
-
-    async def _renew_claims(self) -> None:
-        while True:
-            await asyncio.sleep(CLAIM_SECONDS / 3)
-            now = datetime.now(UTC)
-            try:
-                await asyncio.to_thread(self._journal.renew_claims, now, CLAIM_SECONDS)
-            except StorageError as error:
-                self._stop(error)
 
     async def _deliver_stored(self, pending: Sequence[PendingRequest]) -> list[PendingRequest]:
         """Deliver the responses that are in the journal, and return the other requests."""

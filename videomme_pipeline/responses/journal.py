@@ -10,9 +10,9 @@ import json
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -200,6 +200,31 @@ class Journal:
         """Extend every claim of this process to `seconds` from `now`."""
         end = now.timestamp() + self._session.clock_offset + seconds
         self._change("update claims set expires_at = ? where owner = ?", end, self.owner)
+
+    @contextmanager
+    def renewing_claims(
+        self, seconds: float, on_error: Callable[[StorageError], object]
+    ) -> Iterator[None]:
+        """Keep the claims of this process during the block, by extending them to `seconds`.
+
+        `on_error` is called in another thread if the journal cannot be written.
+        """
+        is_over = threading.Event()
+
+        def renew() -> None:
+            while not is_over.wait(seconds / 3):
+                try:
+                    self.renew_claims(datetime.now(UTC), seconds)
+                except StorageError as error:
+                    on_error(error)
+
+        thread = threading.Thread(target=renew, name="claims", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            is_over.set()
+            thread.join()
 
     def release(self, fingerprints: Iterable[str]) -> None:
         """Release claims, so that another process may send these requests."""

@@ -98,9 +98,7 @@ class PostgresSession(Session):
         self.clock_offset = seconds - time.time()
 
     def _execute(self, sql: str, *values: object) -> list[Values]:
-        with self._connection.cursor() as cursor:
-            cursor.execute(sql.replace("?", "%s"), values or None)
-            return cursor.fetchall() if cursor.description else []
+        return postgres.rows_of(self._connection, sql.replace("?", "%s"), *values)
 
     def _again(self, attempt: Callable[[], Result]) -> Result:
         """The result of `attempt`, which is repeated after each loss of the connection."""

@@ -1,30 +1,23 @@
 """Totals over many responses: answers and failures, tokens, cost and latency."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Iterable
+from dataclasses import fields
 
 import numpy as np
 
-from videomme_pipeline.models.video_llm import FailureKind, Usage
+from videomme_pipeline.models.video_llm import Usage
 from videomme_pipeline.responses.response import Response
 
 _TOKENS = [count.name for count in fields(Usage)]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ResponseSummary:
-    """Totals over a set of responses.
+def summarize(responses: Iterable[Response]) -> dict[str, int | float]:
+    """Counts, tokens, costs and latencies by name, without those that are unknown.
 
-    `numbers` are counts, tokens, costs and latencies by name, without those that are unknown.
     `cached_share` is cached divided by prompt tokens (0–1), in responses that report both.
+    `failed: timeout` counts the failures of one kind.
     """
-
-    numbers: Mapping[str, int | float]
-    failures: Mapping[FailureKind, int]
-
-
-def summarize(responses: Iterable[Response]) -> ResponseSummary:
     rows = list(responses)
     answered = [row for row in rows if row.raw_output is not None]
     latencies = [
@@ -44,10 +37,8 @@ def summarize(responses: Iterable[Response]) -> ResponseSummary:
         "latency_p50_seconds": p50,
         "latency_p95_seconds": p95,
     }
-    return ResponseSummary(
-        numbers={name: number for name, number in numbers.items() if number is not None},
-        failures=Counter(row.failure for row in rows if row.failure is not None),
-    )
+    failures = Counter(f"failed: {row.failure}" for row in rows if row.failure is not None)
+    return {name: number for name, number in numbers.items() if number is not None} | failures
 
 
 def _total(numbers: Iterable[int | float | None]) -> int | float | None:

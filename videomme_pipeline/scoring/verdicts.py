@@ -74,7 +74,7 @@ def partition_key(run: str, step: int) -> str:
 def read_checkpoints(store: Store) -> list[Checkpoint]:
     """All recorded checkpoints, by training run and step. Damaged files are left out."""
     rows: list[Checkpoint] = []
-    for path in store.checkpoint_files():
+    for path in store.newest_files("checkpoints"):
         with logging_damage(path):
             rows += read_rows(path, Checkpoint)
     return sorted(rows, key=lambda row: (row.run, row.step, row.template))

@@ -6,11 +6,11 @@ else those of the stored file that differs least. Commands that show reasons use
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import chain, product
 from typing import Any
 
@@ -71,19 +71,15 @@ class Explanation:
     def __init__(self, states: Iterable[PartitionState]) -> None:
         self._states = {(state.stage.label, state.partition): state for state in states}
         self._stages = {state.stage.label: state.stage for state in self._states.values()}
-        self._reasons: dict[PartitionState, tuple[Reason, ...]] = {}
-        self._roots: dict[PartitionState, frozenset[PartitionState]] = {}
-        """The partitions upstream where the change of a partition began."""
+        self.reasons: Callable[[PartitionState], tuple[Reason, ...]] = cache(self._reasons_of)
+        self._roots: Callable[[PartitionState], frozenset[PartitionState]] = cache(self._roots_of)
 
-    def reasons(self, state: PartitionState) -> tuple[Reason, ...]:
+    def _reasons_of(self, state: PartitionState) -> tuple[Reason, ...]:
         """The reasons of a partition that is not fresh, the most specific first; () if it is."""
         if state.freshness is Freshness.FRESH:
             return ()
-        if state not in self._reasons:
-            reasons = list(self._find(state)) or [Reason(Cause.NEVER_BUILT)]
-            reasons.sort(key=lambda reason: _ORDER.index(reason.cause))
-            self._reasons[state] = tuple(reasons)
-        return self._reasons[state]
+        reasons = list(self._find(state)) or [Reason(Cause.NEVER_BUILT)]
+        return tuple(sorted(reasons, key=lambda reason: _ORDER.index(reason.cause)))
 
     def causes(self) -> dict[str, Counter[Cause]]:
         """The number of partitions of each asset that are not fresh, by most specific cause."""
@@ -105,7 +101,7 @@ class Explanation:
         failed = state.freshness is Freshness.FAILED
         if failed:
             yield Reason(Cause.FAILED, state.reason)
-        roots = self._roots_upstream(state)
+        roots = self._roots(state)
         if roots:
             yield Reason(Cause.UPSTREAM, self._named(roots))
         stage = state.stage
@@ -204,16 +200,15 @@ class Explanation:
                     if parent is not None and parent.freshness is not Freshness.FRESH:
                         yield parent
 
-    def _roots_upstream(self, state: PartitionState) -> frozenset[PartitionState]:
-        if state not in self._roots:
-            parents_roots = map(self._began_at, self._changing_parents(state))
-            self._roots[state] = frozenset(chain.from_iterable(parents_roots))
-        return self._roots[state]
+    def _roots_of(self, state: PartitionState) -> frozenset[PartitionState]:
+        """The partitions upstream where the change of a partition began."""
+        roots = map(self._began_at, self._changing_parents(state))
+        return frozenset(chain.from_iterable(roots))
 
     def _began_at(self, state: PartitionState) -> frozenset[PartitionState]:
         """The partitions where the change of a partition began: the partition itself, or others."""
         cause = self.reasons(state)[0].cause
-        upstream = self._roots_upstream(state)
+        upstream = self._roots(state)
         if upstream and cause in (Cause.UPSTREAM, Cause.NEVER_BUILT, Cause.FAILED):
             return upstream
         return frozenset({state})

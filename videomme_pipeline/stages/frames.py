@@ -165,7 +165,7 @@ def _job(stage: BenchmarkStage, video_id: str, targets: Targets) -> FrameJob:
     """The extraction of one video, which must still be the one that was probed."""
     snapshot, samplings = stage.benchmark.snapshot, stage.benchmark.samplings
     snapshot.video(video_id)
-    path = snapshot.files(video_id).video
+    path = snapshot.video_file(video_id)
     questions = snapshot.questions[video_id]
     content = snapshot.content_hash(video_id)
     if video_hash(path, video_id, stage.project.hashes) != content:

@@ -17,6 +17,7 @@ def _fetch(stage: BenchmarkStage, target: Target) -> Facts:
     questions = source.questions()
     benchmark = find_benchmark(source.name)
     benchmark.check_letters(questions)
+    stored = source.stored_questions()
     stage.write(target, questions)
     stage.invalidate()
     letters = Counter(question.answer.value for question in questions)
@@ -24,7 +25,7 @@ def _fetch(stage: BenchmarkStage, target: Target) -> Facts:
         "questions": len(questions),
         "videos": len({question.video_id for question in questions}),
         "answers": dict(sorted(letters.items())),
-        "hidden_answers": source.hidden_answers or None,
+        "hidden_answers": (stored and stored.hidden) or None,
     }
     if benchmark.is_public:
         facts["preview"] = [

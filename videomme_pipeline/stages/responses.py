@@ -14,7 +14,7 @@ from videomme_pipeline.project.state.partitions import Dimension, VideoVariant
 from videomme_pipeline.responses.journal import Journal
 from videomme_pipeline.responses.requests import VideoRequests
 from videomme_pipeline.responses.response import AttemptRow, Response
-from videomme_pipeline.responses.summary import ResponseSummary, summarize
+from videomme_pipeline.responses.summary import summarize
 from videomme_pipeline.stages.stage import (
     BenchmarkStage,
     BuildEvents,
@@ -90,7 +90,7 @@ def _ask(stage: BenchmarkStage, evaluation: Evaluation, targets: Targets) -> Bui
             for target in pending.values():
                 yield BuildFailure(partition=target.partition, reason=str(error))
             return
-    totals = _totals(summarize(chain(*responses.values())))
+    totals = summarize(chain(*responses.values()))
     numbers = ", ".join(f"{name} {round(number, 4):,}" for name, number in totals.items())
     project.on_log(f"{evaluation.name}, all requests of these answers: {numbers}")
 
@@ -100,7 +100,7 @@ def _store(
     target: Target,
     responses: list[Response],
     journal: Journal,
-    total: ResponseSummary | None,
+    total: Mapping[str, int | float] | None,
 ) -> BuildResult | BuildFailure:
     """Store the responses of one video. `total` summarizes all requests of the run."""
     _write(stage, target, responses, journal)
@@ -114,8 +114,8 @@ def _store(
     facts = {
         "answers": "  ".join(str(response.raw_output)[:40] for response in responses),
         "server": "; ".join(servers) or None,
-        **summarize(responses).numbers,
-        "evaluation": None if total is None else _totals(total),
+        **summarize(responses),
+        "evaluation": total,
     }
     return BuildResult(target=target, facts=facts)
 
@@ -158,8 +158,3 @@ RESPONSES = Stage(
 """The stage that asks the model.
 
 A partition is built once all questions of its video have an answer. All answers are kept."""
-
-
-def _totals(summary: ResponseSummary) -> dict[str, int | float]:
-    failures = {f"failed: {kind}": count for kind, count in summary.failures.items()}
-    return {**summary.numbers, **failures}

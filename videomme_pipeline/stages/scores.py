@@ -131,11 +131,11 @@ def _facts_of(rows: Sequence[ScoredQuestion]) -> dict[str, object]:
     outcomes = Counter(row.outcome for row in rows)
     questions = outcomes.total()
     answered = outcomes[Outcome.CORRECT] + outcomes[Outcome.INCORRECT]
-    facts: dict[str, object] = {outcome.value: outcomes[outcome] for outcome in Outcome}
-    facts["questions"] = questions
+    facts: dict[str, object] = {}  # in the order of the UI
     if outcomes[Outcome.FAILED] < questions:
         facts["accuracy_percent"] = round(100 * outcomes[Outcome.CORRECT] / questions, 1)
         facts["is_lower_bound"] = outcomes[Outcome.FAILED] > 0
+    facts |= {"questions": questions, **{outcome.value: outcomes[outcome] for outcome in Outcome}}
     if answered:
         of_answered = 100 * outcomes[Outcome.CORRECT] / answered
         facts["accuracy_of_answered_percent"] = round(of_answered, 1)
@@ -151,25 +151,24 @@ def _breakdown_facts(rows: Sequence[ScoredQuestion]) -> dict[str, object]:
     grouped = benchmark.grouping is not None
     overall, *others = _parts(benchmark, rows)
     parts = others or [overall]  # a benchmark may have no facets
-    facts: dict[str, object] = {
-        "breakdowns": [
-            {
-                "by": part["by"],
-                "value": part["value"],
-                "score": at_least(part["failed"], percent(part["score"])),
-                "interval": interval(part["low"], part["high"]),
-                "n": part["n"],
-            }
-            for part in parts
-        ],
-    }
+    facts: dict[str, object] = {}
     if overall["score"] is not None:
         by = parts[0]["by"]
         charted = [part for part in parts if part["by"] == by and part["score"] is not None]
-        facts["interval_percent"] = interval(overall["low"], overall["high"])
-        facts["chart"] = _chart(charted, f"score by {by}")
         if grouped:
             facts["group_score"] = round(100 * overall["score"], 1)
+        facts["interval_percent"] = interval(overall["low"], overall["high"])
+        facts["chart"] = _chart(charted, f"score by {by}")
+    facts["breakdowns"] = [
+        {
+            "by": part["by"],
+            "value": part["value"],
+            "score": at_least(part["failed"], percent(part["score"])),
+            "interval": interval(part["low"], part["high"]),
+            "n": part["n"],
+        }
+        for part in parts
+    ]
     return facts
 
 

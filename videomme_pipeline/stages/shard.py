@@ -100,7 +100,7 @@ def _own_videos(stage: BenchmarkStage, partitions: Sequence[Partition], shard: S
     sizes, missing = {}, []
     for video_id in ids:
         try:
-            sizes[video_id] = size_of(snapshot.files(video_id).video)
+            sizes[video_id] = size_of(snapshot.video_file(video_id))
         except VideoMissingError:
             missing.append(video_id)
     if missing:

@@ -407,7 +407,7 @@ class SharedStage(ABC):
         store = results.store
         files = [
             *(*(scores.path for scores in results.scores()), *store.observation_files()),
-            *(*store.checkpoint_files(), *store.race_files()),
+            *(*store.newest_files("checkpoints"), *store.newest_files("races")),
         ]
         return text_fingerprint(self.name, self.code_version, *map(str, map(self._named, files)))
 

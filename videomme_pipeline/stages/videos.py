@@ -25,7 +25,7 @@ def _fingerprint(benchmark: BenchmarkState, partition: VideoPartition) -> str:
     """The fingerprint of a video's row, which is stale while the file of its video is missing."""
     snapshot = benchmark.snapshot
     try:
-        snapshot.files(partition.video)
+        snapshot.video_file(partition.video)
     except VideoMissingError as error:
         raise NotReadyError(str(error)) from error
     return snapshot.versions.video(partition.video)
@@ -52,7 +52,7 @@ def _prepare(stage: BenchmarkStage, partitions: Sequence[VideoPartition]) -> Ite
     for video_id in present:
         try:
             with suppress(VideoMissingError):
-                path = snapshot.files(video_id).video
+                path = snapshot.video_file(video_id)
                 probe.video_hash(path, video_id, stage.project.hashes)
         except VideoMMEError as error:
             problems[video_id] = str(error)
@@ -95,14 +95,14 @@ def _build(stage: BenchmarkStage, targets: Targets) -> BuildEvents:
 
 def _job(stage: BenchmarkStage, video_id: str, *, content_hash: str) -> probe.ProbeJob:
     snapshot = stage.benchmark.snapshot
-    files = snapshot.files(video_id)
+    reference = snapshot.reference(video_id)
     return probe.ProbeJob(
         benchmark=stage.benchmark.name,
         video_id=video_id,
-        path=files.video,
+        path=snapshot.video_file(video_id),
         content_hash=content_hash,
-        clip=snapshot.reference(video_id).footage.clip,
-        subtitle_path=files.subtitle,
+        clip=reference.footage.clip,
+        subtitle_path=snapshot.source.subtitle(reference),
         subtitle_hash=snapshot.subtitle_hash(video_id),
         index_file=stage.project.store.packets(content_hash),
     )

@@ -61,12 +61,10 @@ class LocalCopies:
         finally:
             os.close(lock)
 
-    def remove(self, path: UPath) -> bool:
-        """Remove the copies of an object. Return False if there were none."""
-        copies = list(self._folder.glob(f"{_prefix(path)}*"))
-        for copy in copies:
+    def remove(self, path: UPath) -> None:
+        """Remove the copies of an object."""
+        for copy in self._folder.glob(f"{_prefix(path)}*"):
             copy.unlink(missing_ok=True)
-        return bool(copies)
 
     def _copy_of(self, path: UPath, state: objects.FileState) -> Path:
         return self._folder / f"{_prefix(path)}{fingerprint(state)}-{path.name}"

@@ -19,10 +19,10 @@ from videomme_pipeline.errors import ConfigurationError
 from videomme_pipeline.storage.names import (
     NO_BENCHMARKS,
     SUFFIX,
-    Listing,
     Planned,
     StageNames,
     StoredName,
+    is_part,
     record_name,
     record_of,
     timed_record,
@@ -135,10 +135,6 @@ class Store:
         """The scored questions of one nightly run, or a part; `date` is ISO (`2026-11-20`)."""
         return self.path(benchmark, "nightly_runs", evaluation, record_name(date, part))
 
-    def reference_repeat(self, benchmark: str, evaluation: str, name: str, part: str = "") -> UPath:
-        """The scored questions of one repeat of the reference of nightly runs."""
-        return self.path(benchmark, "references", evaluation, record_name(name, part))
-
     def findings(self, benchmark: str, evaluation: str, date: str) -> UPath:
         return self.path(benchmark, "findings", evaluation, f"{date}.parquet")
 
@@ -203,9 +199,9 @@ class Store:
             if any(self.names(name, stage).texts for stage in ("questions", "scores"))
         ]
 
-    def names(self, benchmark: str, stage: str) -> StageNames:
-        """The names of the files of a stage, from one listing."""
-        return Listing(self.root).names(benchmark, stage)
+    def names(self, *folder: str) -> StageNames:
+        """The names of the files in a folder such as ("smoke", "prompts") and in its folders."""
+        return StageNames(file_names(self.path(*folder)))
 
     def files(self, *folder: str, suffix: str = SUFFIX) -> list[UPath]:
         """The tables in a folder and in its folders."""
@@ -240,17 +236,16 @@ class Store:
         """The nightly runs, one file each: the complete one, or the part with most answers."""
         return _best_records(self.variant_files("nightly_runs", benchmark, evaluation))
 
-    def reference_files(self, benchmark: str, evaluation: str) -> list[UPath]:
-        """The repeats of a reference, one file each, as in `observation_files`."""
-        return _best_records(self.variant_files("references", benchmark, evaluation))
+    def record_file(self, kind: str, benchmark: str, evaluation: str, name: str) -> UPath:
+        """The best file of a record of a kind such as "references", or its future complete file."""
+        stored = _best_records(self.variant_files(kind, benchmark, evaluation))
+        future = self.path(benchmark, kind, evaluation, record_name(name))
+        return next((path for path in stored if record_of(path) == name), future)
 
-    def checkpoint_files(self) -> list[UPath]:
-        """The newest record of each checkpoint."""
-        return _newest_records(self.files("checkpoints"))
-
-    def race_files(self) -> list[UPath]:
-        """The newest record of each race."""
-        return _newest_records(self.files("races"))
+    def newest_files(self, kind: str) -> list[UPath]:
+        """The newest file of each record that changes, of the kind "checkpoints" or "races"."""
+        newest = {path.with_name(timed_record_of(path)): path for path in self.files(kind)}
+        return list(newest.values())
 
     def remove_left_over(self) -> None:
         """Remove the scratch folders of processes of this machine that were killed."""
@@ -267,19 +262,10 @@ class Store:
 
 
 def _best_records(files: Iterable[UPath]) -> list[UPath]:
-    """The complete file of each record, or its part with most answers, in the order of `files`."""
-    best: dict[UPath, UPath] = {}
-    for path in files:
-        record = path.with_name(record_name(record_of(path)))
-        kept = best.get(record)
-        if kept is None or path == record or (kept != record and path.name > kept.name):
-            best[record] = path
-    return list(best.values())
-
-
-def _newest_records(files: Iterable[UPath]) -> list[UPath]:
-    """The newest file of each timed record, in the order of `files`, which must be sorted."""
-    return list({path.with_name(timed_record_of(path)): path for path in files}.values())
+    """The complete file of each record, or its part with most answers. `files` must be sorted."""
+    complete_last = sorted(files, key=lambda path: not is_part(path))
+    best = {path.with_name(record_of(path)): path for path in complete_last}
+    return sorted(best.values(), key=str)
 
 
 def is_name_character(character: str) -> bool:

@@ -11,12 +11,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
-from threading import Lock
 
 from blake3 import blake3
 from upath import UPath
-
-from videomme_pipeline.storage.objects import file_names
 
 NO_BENCHMARKS = (
     *("checkpoints", "decode_times", "failures", "frames", "local", "packets", "races", "servers"),
@@ -90,26 +87,6 @@ class StageNames:
         names = self.by_partition.get((variant, video), ())
         own = [name for name in names if name.fingerprint == fingerprint]
         return max(own, key=lambda name: (name.part is None, name.part), default=None)
-
-
-class Listing:
-    """The names of stored files. Each folder of a stage is listed once, when it is first needed."""
-
-    def __init__(self, root: UPath) -> None:
-        self._root = root
-        self._names: dict[tuple[str, ...], StageNames] = {}
-        self._locks: defaultdict[tuple[str, ...], Lock] = defaultdict(Lock)
-
-    def names(self, *folder: str) -> StageNames:
-        """The names of the files in a folder such as ("smoke", "prompts") and in its folders.
-
-        Several threads may call it at the same time.
-        """
-        if folder not in self._names:
-            with self._locks[folder]:
-                if folder not in self._names:
-                    self._names[folder] = StageNames(file_names(self._root.joinpath(*folder)))
-        return self._names[folder]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

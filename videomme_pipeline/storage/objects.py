@@ -210,21 +210,19 @@ def list_folders(folder: UPath) -> list[str]:
     return sorted(name.rpartition("/")[2] for name in names)
 
 
-def put(path: UPath, data: bytes, *, only_new: bool = False) -> bool:
+def put(path: UPath, data: bytes, *, only_new: bool = False) -> None:
     """Write an object with one request, or with one multipart upload if it is large.
 
-    With `only_new`, an object that exists is kept, and the result is False. The store decides that
-    (`If-None-Match`), so of several writers at most one succeeds. Raises OSError.
+    With `only_new`, an object that exists is kept. The store decides that (`If-None-Match`), so of
+    several writers at most one succeeds. Raises OSError.
     """
     mode = {"mode": "create"} if only_new else {}  # not every package has a mode
     try:
         with reaching(path):
             path.fs.pipe_file(path.path, data, **mode)
     except OSError:
-        if only_new and path.exists():
-            return False
-        raise
-    return True
+        if not only_new or not path.exists():
+            raise
 
 
 def put_file(path: UPath, file: Path) -> None:

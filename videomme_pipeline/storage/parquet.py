@@ -108,8 +108,7 @@ def read_copied_table(path: UPath | Path) -> pa.Table:
     try:
         return _decoded(path, _read_copy(path))
     except DamagedFileError:
-        if not local_copies().remove(path):
-            raise
+        local_copies().remove(path)
         return _decoded(path, _read_copy(path))
 
 

@@ -68,13 +68,18 @@ def connect(url: str, *, name: str, options: str = "") -> "Connection":
             raise _pooled(url) from error
         raise
     connection.autocommit = True
-    with connection.cursor() as cursor:
-        cursor.execute("select pg_backend_pid()")
-        ((process_id,),) = cursor.fetchall()
+    ((process_id,),) = rows_of(connection, "select pg_backend_pid()")
     if process_id != connection.info.backend_pid:
         connection.close()
         raise _pooled(url)
     return connection
+
+
+def rows_of(connection: "Connection", sql: str, *values: object) -> list[Any]:
+    """The rows, as tuples, of one or several statements, which may have none."""
+    with connection.cursor() as cursor:
+        cursor.execute(sql, values or None)
+        return cursor.fetchall() if cursor.description else []
 
 
 def await_connection(connect: Callable[[], Result], *errors: type[Exception]) -> Result:
@@ -104,8 +109,7 @@ def turn(url: str) -> Iterator[None]:
     Raises StorageError if the server cannot be reached, and ConfigurationError as `connect`.
     """
     with explaining(url), closing(connect(url, name="videomme")) as connection:
-        with connection.cursor() as cursor:
-            cursor.execute("select pg_advisory_lock(hashtextextended('videomme turn', 0))")
+        rows_of(connection, "select pg_advisory_lock(hashtextextended('videomme turn', 0))")
         yield
 
 

@@ -26,29 +26,23 @@ _NEW_FILE = "new"
 """Name of a file in a scratch folder, until it is finished."""
 
 
-def publish(path: UPath, data: bytes, *, only_new: bool = False) -> bool:
+def publish(path: UPath, data: bytes, *, only_new: bool = False) -> None:
     """Write `data` to `path` so that no reader ever sees a part of it.
 
     On a local disk, a new file beside `path` is synced and renamed. An object store gets one put
-    request. With `only_new`, a file that exists is kept, and the result is False. Raises
-    StorageError if the target cannot be written (full, read-only).
+    request. With `only_new`, a file that exists is kept. Raises StorageError if the target cannot
+    be written (full, read-only).
     """
-    with writing(path):
-        if not is_local(path):
-            return put(path, data, only_new=only_new)
-        target = Path(path.path)
-        if only_new:
-            with scratch_folder(target) as folder:
-                new = folder / _NEW_FILE
-                new.write_bytes(data)
-                return put_in_place(new, target, only_new=True)
-    with replacing(target) as new:
-        new.write_bytes(data)
-    return True
+    if is_local(path):
+        with replacing(Path(path.path), only_new=only_new) as new:
+            new.write_bytes(data)
+    else:
+        with writing(path):
+            put(path, data, only_new=only_new)
 
 
 @contextmanager
-def replacing(path: Path) -> Iterator[Path]:
+def replacing(path: Path, *, only_new: bool = False) -> Iterator[Path]:
     """Yield the path of a new file that replaces `path`, synced to disk, after the block.
 
     After an error in the block, `path` is unchanged and the new file is removed. The next process
@@ -60,7 +54,7 @@ def replacing(path: Path) -> Iterator[Path]:
         with scratch_folder(None if _takes_bytes(path) else path) as folder:
             new = folder / _NEW_FILE
             yield new
-            put_in_place(new, path)
+            put_in_place(new, path, only_new=only_new)
 
 
 @contextmanager
@@ -120,28 +114,24 @@ def _takes_bytes(path: Path) -> bool:
     return path.exists() and not path.is_file() and not path.is_dir()
 
 
-def put_in_place(new: Path, path: Path, *, only_new: bool = False) -> bool:
+def put_in_place(new: Path, path: Path, *, only_new: bool = False) -> None:
     """Sync a finished file to disk and rename it to `path`, or write it into a device or pipe.
 
-    With `only_new`, a file that exists is kept, and the result is False. Of several writers at most
-    one succeeds, except on a file system without hard links.
+    With `only_new`, a file that exists is kept. Of several writers at most one succeeds, except on
+    a file system without hard links.
     """
     if _takes_bytes(path):
         with new.open("rb") as source, path.open("wb") as target:
             shutil.copyfileobj(source, target)
-        return True
+        return
     with new.open("rb") as file:
         os.fsync(file.fileno())
     if only_new:
-        try:
+        with suppress(OSError):
             path.hardlink_to(new)
-        except OSError:
-            if path.exists():
-                return False
-        else:
-            return True
+        if path.exists():
+            return
     new.replace(path)
-    return True
 
 
 @contextmanager

@@ -6,17 +6,17 @@ that the last run recorded. Scores are their own manifest: `evaluated_videos` na
 videos, subtitles, prompts and responses that they were computed from, and readers show these.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 from upath import UPath
 
 from videomme_pipeline.errors import DamagedFileError, StorageError
 from videomme_pipeline.storage.layout import Store
-from videomme_pipeline.storage.names import Listing, Planned, StageNames, StoredName
+from videomme_pipeline.storage.names import Planned, StageNames, StoredName
 from videomme_pipeline.storage.records import append_record, sequence, timed_name
 from videomme_pipeline.storage.tables import read_table
 
@@ -89,13 +89,10 @@ class Results:
     ) -> None:
         self.store = store
         self._benchmark = benchmark
-        self._listing = Listing(store.root)
-        self._shown: dict[str, list[ShownScores]] = {}
+        self.names: Callable[[str, str], StageNames] = cache(store.names)
+        """The names of the files of a benchmark and stage. Each folder is listed once."""
+        self._scores_of: Callable[[str], list[ShownScores]] = cache(self._find_scores)
         self._planned = store.planned() if uses_plan else {}
-
-    def names(self, benchmark: str, stage: str) -> StageNames:
-        """The names of the files of a stage."""
-        return self._listing.names(benchmark, stage)
 
     @cached_property
     def benchmarks(self) -> list[str]:
@@ -111,20 +108,18 @@ class Results:
         """The shown scores of an evaluation, or None if it has none."""
         return next((s for s in self.scores() if s.evaluation == evaluation), None)
 
-    def _scores_of(self, benchmark: str) -> list[ShownScores]:
-        if benchmark not in self._shown:
-            names = self.names(benchmark, "scores").by_partition
-            recorded = _records(self.names(benchmark, "shown"))
-            planned = self._planned_of(benchmark).scores
-            self._shown[benchmark] = []
-            for evaluation in sorted({variant for variant, _ in names if variant}):
-                if self._planned and evaluation not in self._evaluations:
-                    continue
-                fingerprints = [fingerprint for _, fingerprint in recorded.get(evaluation, ())]
-                order = filter(None, [planned.get(evaluation), *fingerprints])
-                stored = (self._stored_scores(benchmark, evaluation, f) for f in order)
-                self._shown[benchmark] += [*filter(None, stored)][:1]
-        return self._shown[benchmark]
+    def _find_scores(self, benchmark: str) -> list[ShownScores]:
+        names = self.names(benchmark, "scores").by_partition
+        recorded = _records(self.names(benchmark, "shown"))
+        planned, shown = self._planned_of(benchmark).scores, list[ShownScores]()
+        for evaluation in sorted({variant for variant, _ in names if variant}):
+            if self._planned and evaluation not in self._evaluations:
+                continue
+            fingerprints = [fingerprint for _, fingerprint in recorded.get(evaluation, ())]
+            order = filter(None, [planned.get(evaluation), *fingerprints])
+            stored = (self._stored_scores(benchmark, evaluation, f) for f in order)
+            shown += [*filter(None, stored)][:1]
+        return shown
 
     def _stored_scores(
         self, benchmark: str, evaluation: str, fingerprint: str

@@ -297,10 +297,7 @@ def _first_on_screen(cues: CueFile, frames: SampledFrames) -> list[AlignedLine]:
 
 
 def _pysubs2_entries(cues: CueFile) -> list[AlignedLine]:
-    """The cues as pysubs2 parses them. The rows of a cue are joined by a space.
-
-    For pysubs2, every line with two timestamps starts a cue.
-    """
+    """The cues as pysubs2 parses them: every line with two timestamps starts one."""
     import pysubs2  # noqa: PLC0415
     from pysubs2.formats.subrip import SubripFormat  # noqa: PLC0415
 

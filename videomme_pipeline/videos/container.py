@@ -111,15 +111,12 @@ def diagnose(path: Path) -> str | None:
             return f"not a video but {kind}"
     if head[4:8] != b"ftyp":
         return None
-    boxes = mp4.top_boxes(path)
-    moov = mp4.read_moov_box(path, boxes)
+    boxes, moov = mp4.read_boxes(path)
     if moov is None:
         end = max((box.end for box in boxes), default=0)
         cut = f": {size:,} of at least {end:,} bytes are there" if end > size else ""
         return f"an mp4 without its table of contents (no 'moov' box), cut off{cut}"
-    if mp4.has_encrypted_video(moov):
-        return "the video track is encrypted (sample entry 'encv'); no key is known for it"
-    return mp4.impossible_count(moov, size)
+    return mp4.problem_of(moov, size)
 
 
 _OTHER_FORMATS = {
@@ -150,7 +147,7 @@ def index_packets(path: VideoFile, video_id: str | None = None) -> PacketIndex:
 
 
 def demux_packets(path: VideoFile, video_id: str | None = None) -> PacketIndex:
-    """The index from all packets of the file. Raises the errors of `index_packets`."""
+    """The index from all packets of the file. Raises VideoUnreadableError."""
     with open_video(path, video_id) as (container, stream):
         rows = [
             (p.pts, p.dts, p.size, p.is_keyframe, p.is_discard, p.duration or 0, precedes_loss)
@@ -285,20 +282,13 @@ def _claimed_seconds(path: VideoFile, stream: "VideoStream", first_pts: int) -> 
     time_base = stream.time_base
     if time_base is None:
         return None
-    tag = next((v for k, v in stream.metadata.items() if k.upper().startswith("DURATION")), None)
+    tag = next((v for k, v in stream.metadata.items() if k.upper().startswith("DURATION")), "")
     end = None if isinstance(path, FrameFolder) else mp4.track_end_seconds(path)
-    if end is None and tag is not None:
-        end = _clock_seconds(tag)
+    if end is None:
+        with suppress(ValueError):  # no tag, or none in the form `HH:MM:SS.sss`
+            hours, minutes, seconds = tag.split(":")
+            end = int(hours) * 3600 + int(minutes) * 60 + float(seconds)
     if end is not None:
         return end - float(first_pts * time_base)
     is_mp4 = "mp4" in stream.container.format.name
     return float(stream.duration * time_base) if stream.duration and not is_mp4 else None
-
-
-def _clock_seconds(text: str) -> float | None:
-    """Seconds of `HH:MM:SS.sss`, or None for other text."""
-    try:
-        hours, minutes, seconds = text.split(":")
-        return int(hours) * 3600 + int(minutes) * 60 + float(seconds)
-    except ValueError:
-        return None

@@ -30,10 +30,7 @@ def size_of(path: VideoSource) -> int:
 
 @contextmanager
 def local_video(source: VideoSource, video_id: str) -> Iterator[VideoFile]:
-    """Yield the local file of a video, or a copy of a remote file, kept during the block.
-
-    Raises VideoUnreadableError if the copy cannot be fetched.
-    """
+    """Yield the local file of a video, or a copy of a remote one. Raises VideoUnreadableError."""
     with ExitStack() as stack:
         if isinstance(source, RemoteFile):
             try:

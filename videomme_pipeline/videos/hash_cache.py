@@ -70,19 +70,22 @@ class HashCache(AbstractContextManager["HashCache"]):
     def _loaded(self) -> dict[str, tuple[int, str, str, str]]:
         return self.load() if self._known is None else self._known
 
-    def _execute(self, sql: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+    def _execute(
+        self, sql: str, parameters: Sequence[object] = (), *, is_replaced: bool = False
+    ) -> list[tuple[Any, ...]]:
         """The rows of a statement. A damaged file is replaced by an empty one first."""
         try:
             return self._open().execute(sql, parameters).fetchall()
         except SQLITE_ERRORS as error:
             is_no_file = os.path.lexists(self._path) and not self._path.is_file()
-            if not (is_damage(error) or is_no_file):
-                raise self._failed(error) from error
+            if is_replaced or not (is_damage(error) or is_no_file):
+                raise StorageError(
+                    f"{self._path}: the cache of file hashes cannot be used ({error}); "
+                    f"{advice(self._path)}, then run again: everything that is already stored is "
+                    "kept"
+                ) from error
             self._replace(error)
-        try:
-            return self._open().execute(sql, parameters).fetchall()
-        except SQLITE_ERRORS as error:
-            raise self._failed(error) from error
+        return self._execute(sql, parameters, is_replaced=True)
 
     def _open(self) -> sqlite3.Connection:
         if self._connection is None:
@@ -102,12 +105,6 @@ class HashCache(AbstractContextManager["HashCache"]):
         problem = "has another format" if has_no_such_column else "was damaged"
         _log.warning(
             "%s: the cache of file hashes %s (%s) and is built again", self._path, problem, error
-        )
-
-    def _failed(self, error: Exception) -> StorageError:
-        return StorageError(
-            f"{self._path}: the cache of file hashes cannot be used ({error}); "
-            f"{advice(self._path)}, then run again: everything that is already stored is kept"
         )
 
 

@@ -55,7 +55,7 @@ def _data_findings(source: Source) -> Iterator[Finding]:
         videos = videos_of(questions)
         # Only the names of files that are found by the id of a video can be wrong.
         by_id = [video for video in videos if video.footage.video_file is None]
-        media = locate.index_media(source.roots() if by_id else ())
+        media = locate.index_media(source.roots if by_id else ())
     except VideoMMEError as error:
         yield Finding.error("annotations", str(error))
         return
@@ -90,14 +90,14 @@ def _video_finding(source: Source, videos: Sequence[VideoReference], unused: _Un
     missing, broken = [], list[str]()
     for video in videos:
         try:
-            file = source.files(video).video
+            file = source.video_file(video)
             if isinstance(file, Path) and (problem := diagnose(file)):
                 broken.append(f"{file.name}: {problem}")
         except VideoMissingError:
             missing.append(video)
         except OSError as error:
             broken.append(str(error))
-    roots = ", ".join(map(str, source.roots()))
+    roots = ", ".join(map(str, source.roots))
     message = f"{len(videos) - len(missing) - len(broken):,} of {len(videos):,} under {roots}"
     if broken:
         message += f"; replace these with the videos themselves: {listed(broken, separator='; ')}"
@@ -123,7 +123,7 @@ def _subtitle_finding(source: Source, videos: Sequence[VideoReference], unused: 
     others = _names(unused, by_id, locate.is_subtitle) or listed(_subtitles_beside(source, missing))
     message = (
         f"{len(videos) - len(missing):,} of {len(videos):,} videos have subtitles under "
-        f"{', '.join(map(str, source.roots()))}"
+        f"{', '.join(map(str, source.roots))}"
     )
     status = Status.OK
     if others:
@@ -144,7 +144,7 @@ def _subtitles_beside(source: Source, videos: Sequence[VideoReference]) -> list[
     names: list[str] = []
     for video in videos:
         try:
-            file = source.files(video).video
+            file = source.video_file(video)
         except VideoMissingError:
             continue
         if isinstance(file, Path):

@@ -4,7 +4,7 @@ ISO/IEC 14496-12 defines their names and layouts. This module uses no libav and 
 """
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -13,6 +13,8 @@ import numpy as np
 
 from videomme_pipeline.videos.files import stat_file
 from videomme_pipeline.videos.packets import Flags, IndexSource, Integers, PacketIndex
+
+_NORMAL_SPEED = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,18 +33,13 @@ def read_moov(path: Path) -> PacketIndex | None:
     an edit list that has several segments, starts between two frames or ends before the last frame.
     """
     try:
-        boxes = top_boxes(path)
-        moov = read_moov_box(path, boxes)
+        boxes, moov = read_boxes(path)
         if moov is None or not any(box.kind == b"ftyp" for box in boxes[:2]):
             return None
         file_size = path.stat().st_size
-        is_unusable = (
-            any(kind == b"mvex" for kind, _ in _children(moov))  # fragmented
-            or has_encrypted_video(moov)
-            or impossible_count(moov, file_size)
-        )
+        is_fragmented = any(kind == b"mvex" for kind, _ in _children(moov))
         tracks = _video_tracks(moov)
-        if is_unusable or len(tracks) != 1:
+        if is_fragmented or problem_of(moov, file_size) or len(tracks) != 1:
             return None
         available_bytes = file_size if boxes[-1].end > file_size else None
         return _read_track(tracks[0], _timescale(_child(moov, b"mvhd")), available_bytes)
@@ -50,8 +47,8 @@ def read_moov(path: Path) -> PacketIndex | None:
         return None  # libav decides whether such a file can be used
 
 
-def top_boxes(path: Path) -> list[Box]:
-    """The top-level boxes of an mp4 in file order, up to a malformed one. Raises OSError."""
+def read_boxes(path: Path) -> tuple[list[Box], memoryview | None]:
+    """The top boxes of an mp4 up to a malformed one, and the content of `moov`. Raises OSError."""
     boxes: list[Box] = []
     size = stat_file(path).st_size
     with path.open("rb", buffering=0) as file:  # the boxes are far apart
@@ -71,23 +68,20 @@ def top_boxes(path: Path) -> list[Box]:
                 break
             boxes.append(Box(kind, position + header, position + length))
             position += length
-    return boxes
-
-
-def read_moov_box(path: Path, boxes: Sequence[Box]) -> memoryview | None:
-    """The content of the `moov` box, or None if there is none."""
     moov = next((box for box in boxes if box.kind == b"moov"), None)
     if moov is None:
-        return None
+        return boxes, None
     with path.open("rb", buffering=8192) as file:  # Python 3.14 would read 128 KiB
         file.seek(moov.start)
-        return memoryview(file.read(min(moov.end, path.stat().st_size) - moov.start))
+        return boxes, memoryview(file.read(min(moov.end, size) - moov.start))
 
 
-def impossible_count(moov: memoryview, file_bytes: int) -> str | None:
-    """Description of a box that declares more samples than the file has bytes, or None."""
+def problem_of(moov: memoryview, file_bytes: int) -> str | None:
+    """The problem of a video track that is encrypted, or has more samples than the file bytes."""
     for track in _video_tracks(moov):
         tables = _sample_table_box(track)
+        if bytes(_child(tables, b"stsd")[12:16]) == b"encv":  # ISO/IEC 23001-7
+            return "the video track is encrypted (sample entry 'encv'); no key is known for it"
         for kind in (b"stsz", b"stts", b"ctts", b"stsc"):
             count = _declared_samples(kind, _child(tables, kind))
             if count > file_bytes:
@@ -111,15 +105,9 @@ def _declared_samples(kind: bytes, table: memoryview) -> int:
     return int(words[2 : 2 + 2 * entries : 2].sum())
 
 
-def has_encrypted_video(moov: memoryview) -> bool:
-    """True if a video track is encrypted (ISO/IEC 23001-7)."""
-    entries = (_child(_sample_table_box(track), b"stsd") for track in _video_tracks(moov))
-    return any(bytes(entry[12:16]) == b"encv" for entry in entries)
-
-
 def track_end_seconds(path: Path) -> float | None:
     """End (s) of the only video track by its header and edit list, or None if unknown."""
-    moov = read_moov_box(path, top_boxes(path))
+    _, moov = read_boxes(path)
     tracks = [] if moov is None else _video_tracks(moov)
     if moov is None or len(tracks) != 1:
         return None
@@ -245,21 +233,17 @@ def _edit(elst: memoryview) -> tuple[int, int, int]:
     """Empty time before the track (movie units), start (media units), length (movie units)."""
     if not len(elst):
         return 0, 0, 0
-    wide = elst[0] == 1
     (count,) = struct.unpack_from(">I", elst, 4)
-    layout, width = (">qqHH", 20) if wide else (">iiHH", 12)
-    entries = []
-    for number in range(count):
-        length, media_time, rate, fraction = struct.unpack_from(layout, elst, 8 + number * width)
-        if (rate, fraction) != (1, 0):
-            raise ValueError("an edit at another speed")
-        entries.append((length, media_time))
-    delay = 0
-    if entries and entries[0][1] == -1:
-        delay = entries.pop(0)[0]
-    if len(entries) != 1 or entries[0][1] < 0:
+    units = ">i8" if elst[0] == 1 else ">i4"
+    layout = [("length", units), ("start", units), ("speed", ">u4")]
+    edits = np.frombuffer(elst, layout, count, 8).tolist()
+    if any(speed != _NORMAL_SPEED for _, _, speed in edits):
+        raise ValueError("an edit at another speed")
+    delay = edits.pop(0)[0] if edits and edits[0][1] == -1 else 0
+    if len(edits) != 1 or edits[0][1] < 0:
         raise ValueError("an edit list of several segments")
-    return delay, entries[0][1], entries[0][0]
+    length, start, _ = edits[0]
+    return delay, start, length
 
 
 def _sample_ends(tables: memoryview, sizes: Integers) -> Integers:

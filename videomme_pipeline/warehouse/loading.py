@@ -64,8 +64,8 @@ TABLES: Mapping[str, tuple[type, Callable[[Results], list[UPath]]]] = {
     "decode_times": (DecodeTime, lambda results: results.store.files("decode_times")),
     "attempts": (AttemptRow, _attempts),
     "nightly_runs": (ObservedQuestion, lambda results: results.store.observation_files()),
-    "checkpoints": (Checkpoint, lambda results: results.store.checkpoint_files()),
-    "races": (RecordedLook, lambda results: results.store.race_files()),
+    "checkpoints": (Checkpoint, lambda results: results.store.newest_files("checkpoints")),
+    "races": (RecordedLook, lambda results: results.store.newest_files("races")),
 }
 """Tables loaded from the data folder: their row class and their files."""
 

@@ -57,6 +57,7 @@ def test_scores_show_every_breakdown_with_its_interval_and_a_chart(
 ) -> None:
     event = events(instance, "videomme/scores")["few"]
     rows = read_rows(stored_file(project.store, "scores", "videomme", "few"), ScoredQuestion)
+    assert next(iter(event.metadata)) == "accuracy_percent"
     shown = table(event, "breakdowns")
     assert {row["by"] for row in shown} == {
         facet.column for facet in find_benchmark("videomme").facets
@@ -91,7 +92,8 @@ def test_tables_have_their_number_of_rows_and_the_columns_that_they_are_computed
         assert isinstance(lineage, dg.TableColumnLineage)
         assert set(lineage.deps_by_column) <= tables[TABLES[event.asset_key.path[-1]]]
         for source in [s for sources in lineage.deps_by_column.values() for s in sources]:
-            schema = graph.get(source.asset_key).metadata["dagster/column_schema"]
+            metadata = graph.get(source.asset_key).metadata
+            schema = metadata.get("dagster/column_schema") or metadata["columns"]
             assert source.column_name in {column.name for column in schema.columns}
     assert graph.get(dg.AssetKey("warehouse")).metadata["dagster/table_name"] == "leaderboard"
 

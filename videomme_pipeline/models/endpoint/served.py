@@ -154,33 +154,30 @@ def get(
 
 def reported_version(base_url: str, profile: Profile, api_key: str | None) -> str | None:
     """The engine's version that a server reports, or None. Raises ServerDownError if it is down."""
+    return _reported(base_url, profile, api_key).get("version")
+
+
+def _reported(base_url: str, profile: Profile, api_key: str | None) -> dict[str, str]:
+    """The values that a server reports, by name. Raises ServerDownError if it is down."""
+    root, values = base_url.rstrip("/").removesuffix("/v1"), dict[str, str]()
     for path, keys in PROFILES[profile].reports.items():
-        content = _report(base_url, path, api_key) or {}
-        if version := dict(_read(keys, content)).get("version"):
-            return version
-    return None
-
-
-def _report(base_url: str, path: str, api_key: str | None) -> Mapping[str, object] | None:
-    """The JSON object at a path of the server, or None. Raise ServerDownError if it is down."""
-    root = base_url.rstrip("/").removesuffix("/v1")
-    try:
-        content = orjson.loads(get(root + path, api_key, LOOK_SECONDS))
-    except ServerDownError:
-        raise
-    except (ModelError, orjson.JSONDecodeError):
-        return None
-    return content if isinstance(content, dict) else None
+        try:
+            content = orjson.loads(get(root + path, api_key, LOOK_SECONDS))
+        except ServerDownError:
+            raise
+        except (ModelError, orjson.JSONDecodeError):
+            continue
+        if isinstance(content, dict):
+            values |= _read(keys, content)
+    return values
 
 
 def reported_identity(
     base_url: str, profile: Profile, served_name: str, api_key: str | None
 ) -> ServerIdentity | None:
     """Facts that the server at `base_url` reports, or None without an answer or without facts."""
-    values: dict[str, str] = {}
     try:
-        for path, keys in PROFILES[profile].reports.items():
-            values |= _read(keys, _report(base_url, path, api_key) or {})
+        values = _reported(base_url, profile, api_key)
     except ServerDownError:
         return None
     if profile is Profile.VLLM and values:

@@ -184,7 +184,6 @@ def ask_model(
         if wait := _wait_of(progress):
             report(progress.answered, progress.failed, wait)
 
-    servers = project.servers
     are_ours = isinstance(spec, EndpointSpec) and spec.serve is not None
     if are_ours:
         plan = replace(plan, limits=plan.limits.model_copy(update={"outage_seconds": math.inf}))
@@ -198,7 +197,9 @@ def ask_model(
         needs_servers = are_ours and any(
             settle_stored(pending_requests(video, spec, plan), journal)[1] for video in requests
         )
-        model = servers.model(spec, on_progress=project.on_progress if needs_servers else None)
+        model = project.servers.model(
+            spec, on_progress=project.on_progress if needs_servers else None
+        )
         responses = collect(requests, model, journal, plan, on_progress=show)
         stack.enter_context(closing(responses))
         project.locks.check()  # the start of servers may have taken long
@@ -216,7 +217,7 @@ def ask_model(
                     if failed == 1:
                         project.on_message(f"{what}: the first failure: {response.error}")
                 report(answered, failed)
-                yield servers.label(spec, response)
+                yield project.server_record.label(spec, response)
         except CostLimitError as error:
             raise spending.stop(plan.evaluation, error, spec.limits.max_cost_dollars) from error
 

@@ -1,8 +1,8 @@
 """Cost of the requests that a run would send to endpoints, estimated before it starts."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import replace
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from itertools import accumulate, product
 
 import numpy as np
@@ -45,11 +45,12 @@ def estimate_responses(
     if servers and (version := servers[0].identity.version):
         model = model.with_version(version)
     with _journal(benchmark) as journal:
+        pending = _Pending(evaluation, model, model.context_tokens(), journal)
         return estimate_cost(
             name,
             model,
             evaluation.generation,
-            _pending_videos(benchmark, _Pending(evaluation, model, journal), video_ids),
+            _pending_videos(benchmark, pending, video_ids),
             questions=questions * evaluation.repeats,
             answers=journal.newest_answers(name) if journal else (),
         )
@@ -85,14 +86,14 @@ def _pending_videos(
             yield pending.about(row, len(video.frame_digests), texts, requests)
 
 
+@dataclass(frozen=True, slots=True)
 class _Pending:
     """The pending requests of `evaluation`, with the reason why `model` cannot answer them."""
 
-    def __init__(
-        self, evaluation: Evaluation, model: EndpointSpec, journal: Journal | None
-    ) -> None:
-        self.evaluation, self.journal = evaluation, journal
-        self._model, self._context_tokens = model, model.context_tokens()
+    evaluation: Evaluation
+    model: EndpointSpec
+    context_tokens: int | None
+    journal: Journal | None
 
     def about(
         self,
@@ -103,33 +104,24 @@ class _Pending:
         *,
         is_certain: bool = True,
     ) -> PendingVideo:
-        tokens, sampling = frame_tokens(video, frames, self.evaluation), self.evaluation.sampling
-        answers = 0.0
-        if self.evaluation.conversation:  # each request has the turns before it
-            texts, answers = list(accumulate(texts)), (len(texts) - 1) / 2
-        pending = _pending(texts, requests, tokens, is_certain=is_certain)
-        pending = replace(pending, frames=frames, earlier_answers=answers)
-        if video is None or sampling is None or not requests:
-            return pending
-        problem = context_problem(
-            self._context_tokens,
-            frames=frames,
+        evaluation, lengths = self.evaluation, list(map(len, texts))
+        if evaluation.conversation:  # each request has the turns before it
+            lengths = list(accumulate(lengths))
+        characters = sum(lengths) // max(len(lengths), 1)
+        tokens, problem = frame_tokens(video, frames, evaluation), None
+        if video is not None and evaluation.sampling is not None and requests:
+            problem = context_problem(
+                self.context_tokens, frames=frames, frame_tokens=tokens, text_characters=characters
+            ) or self.model.pixel_problem(video.stream.size, frames, evaluation.sampling.picture)
+        return PendingVideo(
+            requests=requests,
+            text_characters=characters,
             frame_tokens=tokens,
-            text_characters=pending.text_characters,
+            is_certain=is_certain,
+            problem=problem,
+            frames=frames,
+            earlier_answers=(len(texts) - 1) / 2 if evaluation.conversation else 0.0,
         )
-        pixels = self._model.pixel_problem(video.stream.size, frames, sampling.picture)
-        return replace(pending, problem=problem or pixels)
-
-
-def _pending(
-    texts: Sequence[str], requests: int, frame_tokens: int | None, *, is_certain: bool = True
-) -> PendingVideo:
-    return PendingVideo(
-        requests=requests,
-        text_characters=sum(map(len, texts)) // max(len(texts), 1),
-        frame_tokens=frame_tokens,
-        is_certain=is_certain,
-    )
 
 
 def _expected_requests(inputs: Inputs) -> list[VideoRequests]:
@@ -166,33 +158,31 @@ def estimate_judge(benchmark: BenchmarkState, name: str) -> CostEstimate | None:
     with _journal(benchmark) as journal:
         settled = journal.settled(requests) if journal else set()
         answers = journal.newest_answers(f"{evaluation.name}@{RULE}") if journal else []
-    certain = _texts(request for key, request in requests.items() if key not in settled)
-    possible = _texts(request for _, request in judge_requests(judge, missing))
+    certain = [request for key, request in requests.items() if key not in settled]
+    possible = [request for _, request in judge_requests(judge, missing)]
     return estimate_cost(
         f"{evaluation.name}@{RULE}",
         judge.model,
         judge.generation,
-        [
-            _pending(certain, len(certain), 0),
-            _pending(possible, len(possible), 0, is_certain=False),
-        ],
+        [_judged(certain, is_certain=True), _judged(possible, is_certain=False)],
         questions=sum(map(len, selected.values())) * evaluation.repeats,
         answers=answers,
     )
 
 
-def _texts(requests: Iterable[VideoRequests]) -> list[str]:
-    return [prompt.text for request in requests for _, prompt in request.questions]
+def _judged(requests: Iterable[VideoRequests], *, is_certain: bool) -> PendingVideo:
+    texts = [prompt.text for request in requests for _, prompt in request.questions]
+    return PendingVideo(
+        requests=len(texts),
+        text_characters=sum(map(len, texts)) // max(len(texts), 1),
+        frame_tokens=0,
+        is_certain=is_certain,
+    )
 
 
-@contextmanager
-def _journal(benchmark: BenchmarkState) -> Iterator[Journal | None]:
+def _journal(benchmark: BenchmarkState) -> AbstractContextManager[Journal | None]:
     database = journal_of(benchmark.store)
-    if not database.exists():
-        yield None
-        return
-    with Journal(database) as journal:
-        yield journal
+    return Journal(database) if database.exists() else nullcontext()
 
 
 def _expected_frames(inputs: Inputs) -> int:

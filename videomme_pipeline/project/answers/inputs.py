@@ -82,7 +82,7 @@ class Inputs:
         """The video file, to send it instead of frames. Raises VideoError without a usable file."""
         snapshot, video_id = self.benchmark.snapshot, self.video_id
         reference = snapshot.reference(video_id)
-        path = snapshot.files(video_id).video
+        path = snapshot.video_file(video_id)
         has_clip = reference.footage.clip is not None and not self.evaluation.model.reads_parts
         if not isinstance(path, Path) or has_clip:
             is_remote = isinstance(path, RemoteFile)

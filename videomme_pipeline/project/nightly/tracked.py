@@ -135,9 +135,7 @@ class TrackedEvaluation:
     def path(self, date: str) -> UPath:
         """The file of the nightly run of a date: the best stored one, or its future file."""
         names = self.benchmark.name, self.evaluation.name
-        stored = self.project.store.observation_files(*names)
-        future = self.project.store.observation(*names, date)
-        return next((path for path in stored if record_of(path) == date), future)
+        return self.project.store.record_file("nightly_runs", *names, date)
 
     def is_complete(self, date: str) -> bool:
         """True if the nightly run of a date is stored with an answer to every question."""
@@ -234,13 +232,12 @@ class TrackedEvaluation:
         return Observation(name="reference" if pinned is None else pinned.isoformat(), rows=rows)
 
     def _reference_repeats(self) -> list[UPath]:
-        pinned, evaluation = self.tracked.reference, self.evaluation
-        names = self.benchmark.name, evaluation.name
-        stored = {record_of(path): path for path in self.project.store.reference_files(*names)}
-        start = f"{pinned or 'scores'}-{evaluation.fingerprint[:8]}"
-        repeats = [f"{start}-{n}" for n in range(2, self.tracked.reference_repeats + 1)]
-        store = self.project.store
-        return [stored.get(name) or store.reference_repeat(*names, name) for name in repeats]
+        tracked, names = self.tracked, (self.benchmark.name, self.evaluation.name)
+        start = f"{tracked.reference or 'scores'}-{self.evaluation.fingerprint[:8]}"
+        return [
+            self.project.store.record_file("references", *names, f"{start}-{number}")
+            for number in range(2, tracked.reference_repeats + 1)
+        ]
 
     def _runs_before(self, date: str) -> list[Observation]:
         """The nightly runs between the reference and a date that have the current settings."""

@@ -47,7 +47,7 @@ def copy_into(store: Store, source: str) -> list[CopiedTable]:
     ConfigurationError if `source` is the journal of the project.
     """
     target = _place(store)
-    origin = PostgresJournal(source) if "://" in source else SqliteJournal(Path(source).absolute())
+    origin = PostgresJournal(source) if "://" in source else SqliteJournal(Path(source).resolve())
     if origin == target:
         raise ConfigurationError(
             f"{origin.title}: this is the journal of the project already; to move it to "
@@ -61,4 +61,4 @@ def copy_into(store: Store, source: str) -> list[CopiedTable]:
 
 def _place(store: Store) -> JournalDatabase:
     url = os.environ.get(POSTGRES_VARIABLE)
-    return PostgresJournal(url) if url else SqliteJournal(store.journal)
+    return PostgresJournal(url) if url else SqliteJournal(store.journal.resolve())

@@ -1,13 +1,11 @@
 """Leases of work on videos, so that several machines with one database do it once."""
 
-import threading
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Generator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TypeVar
 
-from videomme_pipeline.errors import StorageError
+from videomme_pipeline.project.runs.progress import ignore
 from videomme_pipeline.responses.journal import Journal
 from videomme_pipeline.responses.journal_databases import JournalDatabase
 
@@ -33,7 +31,10 @@ def leased(
     runs follow when those have ended or done them, so their results may be stored by then.
     """
     pending = dict(jobs)
-    with Journal(database, flushes_every_commit=False) as journal, _renewing(journal):
+    with (
+        Journal(database, flushes_every_commit=False) as journal,
+        journal.renewing_claims(LEASE_SECONDS, ignore),  # after an error, work may be repeated
+    ):
         while pending:
             if free := _claim_group(list(pending), jobs, journal, max(MIN_GROUP, 4 * tasks())):
                 yield free
@@ -58,21 +59,3 @@ def _claim_group(
         if free:
             return free
     return []
-
-
-@contextmanager
-def _renewing(journal: Journal) -> Iterator[None]:
-    is_over = threading.Event()
-
-    def renew() -> None:
-        while not is_over.wait(LEASE_SECONDS / 3):
-            with suppress(StorageError):  # then another run may repeat the work
-                journal.renew_claims(datetime.now(UTC), LEASE_SECONDS)
-
-    thread = threading.Thread(target=renew, name="leases", daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        is_over.set()
-        thread.join()

@@ -5,16 +5,18 @@ snapshot, so that the next access lists and reads files again.
 """
 
 import logging
+from collections.abc import Callable
 from contextlib import suppress
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import chain
 
 from upath import UPath
 
+from videomme_pipeline.benchmarks.locate import VideoSource
 from videomme_pipeline.benchmarks.question import Question, example_ids
 from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.benchmarks.selection import Questions, Selection, group_by_video
-from videomme_pipeline.benchmarks.source import MediaFiles, Source
+from videomme_pipeline.benchmarks.source import Source
 from videomme_pipeline.errors import (
     DamagedFileError,
     NotReadyError,
@@ -31,7 +33,7 @@ from videomme_pipeline.project.state.failures import FailureLog
 from videomme_pipeline.project.state.partitions import Dimension, VideoPartition, variant_in
 from videomme_pipeline.project.state.versions import Versions, code_version
 from videomme_pipeline.storage.layout import Store
-from videomme_pipeline.storage.names import Listing, Planned, StageNames, StoredName
+from videomme_pipeline.storage.names import Planned, StageNames, StoredName
 from videomme_pipeline.storage.tables import read_rows
 from videomme_pipeline.videos.hash_cache import HashCache
 from videomme_pipeline.videos.probe import Video, content_hash, known_hash
@@ -132,18 +134,18 @@ class Snapshot:
 
     def __init__(self, benchmark: BenchmarkState) -> None:
         self._benchmark = benchmark
-        self._files: dict[str, MediaFiles] = {}
         self._content_hashes: dict[str, str | NotReadyError] = {}
-        self._subtitle_hashes: dict[str, str | None] = {}
-        self._selected: dict[Selection, Questions] = {}
         self._videos: dict[str, Video] = {}
-        self._listing = Listing(benchmark.store.root)
+        self._listed = cache(benchmark.store.names)
+        self._selected: dict[Selection, Questions] = {}
+        self.video_file: Callable[[str], VideoSource] = cache(self._video_file_of)
+        self.subtitle_hash: Callable[[str], str | None] = cache(self._subtitle_hash_of)
 
     def names(self, stage: str) -> StageNames:
         """The names of the files of a stage, when they were first needed."""
         if stage == "frames":  # all benchmarks share them
-            return self._listing.names(stage)
-        return self._listing.names(self._benchmark.name, stage)
+            return self._listed(stage)
+        return self._listed(self._benchmark.name, stage)
 
     def path(
         self, stage: str, fingerprint: str, *, variant: str | None = None, video: str | None = None
@@ -284,7 +286,7 @@ class Snapshot:
     def _find_content_hash(self, video_id: str) -> str:
         names = self.names("videos")
         try:
-            path = self.files(video_id).video
+            path = self.video_file(video_id)
         except VideoMissingError:
             stored = names.fingerprints(None, video_id)
             if len(stored) != 1:
@@ -304,28 +306,20 @@ class Snapshot:
             raise NotReadyError(f"video {video_id} has not been read yet; materialize `videos`")
         return digest
 
-    def subtitle_hash(self, video_id: str) -> str | None:
+    def _subtitle_hash_of(self, video_id: str) -> str | None:
         """Hash of a video's subtitle file, or None. Raises NotReadyError if it cannot be read."""
-        if video_id not in self._subtitle_hashes:
-            try:
-                path = self.files(video_id).subtitle
-            except VideoMissingError:
-                path = self.source.subtitle(self.reference(video_id))
-            try:
-                digest = content_hash(path, self._hashes) if path else None
-            except OSError as error:
-                raise NotReadyError(
-                    f"video {video_id}: its subtitle file {path} cannot be read "
-                    f"({error.strerror}); replace or remove it"
-                ) from error
-            self._subtitle_hashes[video_id] = digest
-        return self._subtitle_hashes[video_id]
+        path = self.source.subtitle(self.reference(video_id))
+        try:
+            return content_hash(path, self._hashes) if path else None
+        except OSError as error:
+            raise NotReadyError(
+                f"video {video_id}: its subtitle file {path} cannot be read ({error.strerror}); "
+                "replace or remove it"
+            ) from error
 
-    def files(self, video_id: str) -> MediaFiles:
-        """The files of a video. Raises VideoMissingError if the video is not on disk."""
-        if video_id not in self._files:
-            self._files[video_id] = self.source.files(self.reference(video_id))
-        return self._files[video_id]
+    def _video_file_of(self, video_id: str) -> VideoSource:
+        """The file of a video. Raises VideoMissingError if it is not on disk."""
+        return self.source.video_file(self.reference(video_id))
 
     def reference(self, video_id: str) -> VideoReference:
         """The names of a video in the annotations. Raises NotReadyError without such a video."""

@@ -15,7 +15,8 @@ from upath import UPath
 from videomme_pipeline.errors import DamagedFileError, NotReadyError
 from videomme_pipeline.project.state.partitions import Partition, partition_of
 from videomme_pipeline.storage.layout import Store
-from videomme_pipeline.storage.names import SUFFIX, Listing, StoredName
+from videomme_pipeline.storage.names import SUFFIX, StoredName
+from videomme_pipeline.storage.objects import file_names
 from videomme_pipeline.storage.records import read_record, write_record
 from videomme_pipeline.storage.tables import set_aside
 
@@ -68,12 +69,12 @@ class FailureLog:
 
     def _entries(self, only: Partition | None = None) -> Iterator[tuple[Partition, Failure, UPath]]:
         """Yield every failure, or those of one partition. A damaged file is set aside."""
-        names = Listing(self.store.root).names(*self._folder.relative_to(self.store.root).parts)
-        for text in sorted(names.texts):
+        folder = self._folder
+        for text in sorted(file_names(folder)):
             name = StoredName.parse(text.removesuffix(_SUFFIX) + SUFFIX)
             if name is None or (only and (name.variant, name.video) != (only.variant, only.video)):
                 continue
-            path = self._folder.joinpath(*text.split("/"))
+            path = folder.joinpath(*text.split("/"))
             # Another process may have built the partition and removed the file.
             with suppress(FileNotFoundError):
                 try:

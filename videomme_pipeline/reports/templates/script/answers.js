@@ -1,5 +1,6 @@
 // The answers of one model to a question: each response, how it was read, and what it cost.
 
+import { link } from "./address.js";
 import { outcomeMark, readAnswers } from "./data.js";
 import { h } from "./dom.js";
 import { count, dollars, known, plural, seconds } from "./format.js";
@@ -7,7 +8,11 @@ import { count, dollars, known, plural, seconds } from "./format.js";
 export function answerCard(benchmark, item, index, details) {
   const answers = readAnswers(benchmark.results[item.index][index]);
   const texts = details?.questions[index]?.answers?.[item.index] ?? [];
-  const [first, ...others] = texts.map((text, repeat) => answerBlock(text, repeat, texts.length));
+  const answerTo = (id, repeat) =>
+    details.questions[benchmark.questions.id.indexOf(id)]?.answers[item.index][repeat];
+  const [first, ...others] = texts.map((text, repeat) =>
+    answerBlock(text, repeat, texts.length, answerTo),
+  );
   return h(
     "article",
     { class: "answer" },
@@ -31,7 +36,7 @@ export function answerCard(benchmark, item, index, details) {
   );
 }
 
-function answerBlock(text, repeat, total) {
+function answerBlock(text, repeat, total, answerTo) {
   return h(
     "div",
     {},
@@ -57,6 +62,12 @@ function answerBlock(text, repeat, total) {
     text.judge ? fold("Response of the judge", modelText(text.judge)) : null,
     text.reasoning ? fold("Reasoning", modelText(text.reasoning)) : null,
     text.trace ? fold("Trace", modelText(text.trace)) : null,
+    text.earlier?.length
+      ? fold(
+          `${plural(text.earlier.length, "earlier turn")} of the conversation, sent before this prompt`,
+          text.earlier.map((id) => earlierTurn(id, answerTo(id, repeat))),
+        )
+      : null,
     text.system ? fold("System message", modelText(text.system)) : null,
     text.prompt ? fold("Prompt as sent", modelText(text.prompt)) : null,
     text.between_frames?.length > 1
@@ -70,6 +81,16 @@ function answerBlock(text, repeat, total) {
         )
       : null,
   );
+}
+
+/** The prompt of an earlier question and the model's own answer to it. */
+function earlierTurn(id, turn) {
+  return [
+    h("h4", {}, "Prompt of question ", h("a", { href: link("question", { id }) }, id)),
+    turn?.prompt && modelText(turn.prompt),
+    h("h4", {}, "Answer of the model"),
+    turn?.raw && modelText(turn.raw),
+  ];
 }
 
 /** The rule and reader that read the letter or found none. */
