@@ -12,11 +12,10 @@ from typing import Any
 import dagster as dg
 from upath import UPath
 
-from videomme_pipeline.assets.dagster_internals import Job
 from videomme_pipeline.assets.keys import group_name, key_in, partition_url
-from videomme_pipeline.assets.processes import EVALUATIONS_TAG, PARTITION_TAG, run_here
+from videomme_pipeline.assets.processes import EVALUATIONS_TAG, PARTITION_TAG, QUIET, run_here
 from videomme_pipeline.assets.stages.metadata import column_schema, metadata_of, rounded
-from videomme_pipeline.assets.triggers.jobs import QUIET, refresh_within
+from videomme_pipeline.assets.triggers.jobs import refresh_within
 from videomme_pipeline.errors import NotReadyError, VideoMMEError, one_line
 from videomme_pipeline.fingerprint import version_of
 from videomme_pipeline.project.checkpoints import (
@@ -106,13 +105,16 @@ def checkpoints_asset(project: Project) -> dg.AssetsDefinition:
     return checkpoints
 
 
-def checkpoint_job(project: Project) -> Job:
-    """The job that evaluates one checkpoint."""
-    return dg.define_asset_job(
+def checkpoint_definitions(project: Project) -> dg.Definitions:
+    """The asset of all checkpoints, the job that evaluates one of them, and the sensor."""
+    job = dg.define_asset_job(
         CHECKPOINT_JOB,
         selection=dg.AssetSelection.assets(checkpoints_key(project)),
         description="Evaluate a checkpoint and compare it with its reference.",
         config={"loggers": QUIET},
+    )
+    return dg.Definitions(
+        assets=[checkpoints_asset(project)], jobs=[job], sensors=[checkpoint_sensor(project)]
     )
 
 
@@ -194,11 +196,8 @@ def watch_once(
 
 def run_checkpoint(project: Project, instance: dg.DagsterInstance, key: str) -> list[Checkpoint]:
     """Run the job for one checkpoint in this process, and return its rows."""
-    definitions = dg.Definitions(
-        assets=[checkpoints_asset(project)], jobs=[checkpoint_job(project)]
-    )
-    config = {"loggers": QUIET}
-    run_here(project, instance, definitions, CHECKPOINT_JOB, partition_key=key, run_config=config)
+    definitions = checkpoint_definitions(project)
+    run_here(project, instance, definitions, CHECKPOINT_JOB, partition_key=key)
     return [row for row in read_checkpoints(project.store) if row.key == key]
 
 
@@ -335,12 +334,7 @@ def _metadata(project: Project, rows: Sequence[Checkpoint]) -> dict[str, Any]:
             suffix = f" of {point['template']}" if len(rows) > 1 else ""
             numbers |= {f"{name}{suffix}": point[name] for name in _NUMBERS}
 
-    def draw() -> str:
-        from videomme_pipeline.reports.charts import checkpoint_chart  # noqa: PLC0415 - Altair
-
-        return checkpoint_chart(points).to_json()
-
-    curve = chart_picture(draw, "Score by training step")
+    curve = chart_picture(lambda charts: charts.checkpoint_chart(points), "Score by training step")
     return metadata_of(
         {**rounded(numbers), "curve": curve, VERDICTS: [asdict(row) for row in rows]}
     )

@@ -19,7 +19,6 @@ from dagster._core.definitions.asset_checks.asset_check_evaluation import (
 )
 from dagster._core.definitions.job_base import InMemoryJob
 from dagster._core.definitions.source_asset import SYSTEM_METADATA_KEY_SOURCE_ASSET_OBSERVATION
-from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
 from dagster._core.events import DagsterEventType, StepMaterializationData
 from dagster._core.execution.api import execute_run
 from dagster._core.remote_origin import (
@@ -40,8 +39,6 @@ SECONDS_AT_MOST = 2.0
 """The longest delay before the UI shows what was built."""
 REPOSITORY = "__repository__"
 """Dagster's name of the repository of a code location with definitions."""
-Job = dg.JobDefinition | UnresolvedAssetJobDefinition
-"""An ordinary job, or the return type of `dg.define_asset_job`, which Dagster does not export."""
 
 
 class EventBatch(AbstractContextManager["EventBatch"]):

@@ -2,11 +2,12 @@
 
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import cast
 
 import dagster as dg
 
-from videomme_pipeline.assets import checkpoints
+from videomme_pipeline.assets.checkpoints import checkpoint_definitions, checkpoints_key
 from videomme_pipeline.assets.dagster_internals import output_without_event
 from videomme_pipeline.assets.keys import asset_key, group_name, key_in, parents_of, partitions_of
 from videomme_pipeline.assets.processes import recording_process
@@ -14,12 +15,7 @@ from videomme_pipeline.assets.race import race_job
 from videomme_pipeline.assets.runner import run_stage
 from videomme_pipeline.assets.stages.checks import check_specs, unanswered
 from videomme_pipeline.assets.stages.metadata import TABLES, column_schema
-from videomme_pipeline.assets.stages.nightly import (
-    nightly_asset,
-    nightly_job,
-    nightly_key,
-    nightly_schedule,
-)
+from videomme_pipeline.assets.stages.nightly import nightly_definitions, nightly_key
 from videomme_pipeline.assets.step import resources_of, run_resources, within_step
 from videomme_pipeline.assets.triggers import sensors
 from videomme_pipeline.assets.triggers.jobs import refresh_job, report_job
@@ -27,16 +23,13 @@ from videomme_pipeline.assets.triggers.up_to_date import up_to_date_check, up_to
 from videomme_pipeline.errors import ConfigurationError
 from videomme_pipeline.project.checkpoints import read_training_runs
 from videomme_pipeline.project.nightly.tracked import (
-    NightlySpec,
     TrackedEvaluation,
-    read_nightly,
     refused_files,
     tracked_evaluations,
 )
 from videomme_pipeline.project.project import PAGE_VARIABLE, Project, open_project
 from videomme_pipeline.project.state.partitions import WHOLE
 from videomme_pipeline.stages.chain import all_stages, chain
-from videomme_pipeline.stages.plan import upstream_of
 from videomme_pipeline.stages.stage import AnyStage, BenchmarkStage
 
 NO_VALUE = cast("dg.DagsterType", dg.Nothing)
@@ -46,27 +39,16 @@ Dagster accepts the marker `Nothing`, although its signature requires a type."""
 
 def build_definitions(project: Project) -> dg.Definitions:
     """Assets, checks, jobs, schedules and sensors of a project."""
-    nightly, tracked = _nightly_of(project)
+    tracked, parts = list[TrackedEvaluation](), list[dg.Definitions]()
+    with suppress(ConfigurationError):  # a `nightly.yaml` with mistakes tracks nothing
+        tracked = tracked_evaluations(project)
     results = [*map(nightly_key, tracked)]
-    parts = []
     if tracked:
-        job = nightly_job(tracked)
-        parts.append(
-            dg.Definitions(
-                assets=[*map(nightly_asset, tracked)],
-                jobs=[job],
-                schedules=[nightly_schedule(nightly, job, tracked)],
-            )
-        )
-    if _has_training_runs(project):
-        results.append(checkpoints.checkpoints_key(project))
-        parts.append(
-            dg.Definitions(
-                assets=[checkpoints.checkpoints_asset(project)],
-                jobs=[checkpoints.checkpoint_job(project)],
-                sensors=[checkpoints.checkpoint_sensor(project)],
-            )
-        )
+        parts.append(nightly_definitions(tracked))
+    with suppress(ConfigurationError):  # a `checkpoints.yaml` with mistakes counts as empty
+        if read_training_runs(project.configuration):
+            results.append(checkpoints_key(project))
+            parts.append(checkpoint_definitions(project))
     stages = dg.Definitions(
         assets=[_asset(stage, results) for stage in all_stages(project)],
         jobs=[refresh_job(project), report_job(project), race_job(project)],
@@ -81,22 +63,6 @@ def build_definitions(project: Project) -> dg.Definitions:
         executor=recording_process(dg.in_process_executor),
     )
     return dg.Definitions.merge(stages, *parts)
-
-
-def _nightly_of(project: Project) -> tuple[NightlySpec, Sequence[TrackedEvaluation]]:
-    """The settings of nightly runs. A `nightly.yaml` with mistakes tracks nothing."""
-    try:
-        return read_nightly(project.configuration), tracked_evaluations(project)
-    except ConfigurationError:
-        return NightlySpec(), []
-
-
-def _has_training_runs(project: Project) -> bool:
-    """True if `checkpoints.yaml` has entries. A file with mistakes counts as empty."""
-    try:
-        return bool(read_training_runs(project.configuration))
-    except ConfigurationError:
-        return False
 
 
 def _asset(stage: AnyStage, result_keys: Sequence[dg.AssetKey]) -> dg.AssetsDefinition:
@@ -151,7 +117,7 @@ def _asset(stage: AnyStage, result_keys: Sequence[dg.AssetKey]) -> dg.AssetsDefi
 
 def _deps(stage: AnyStage) -> list[dg.AssetDep]:
     if not isinstance(stage, BenchmarkStage):
-        return [dg.AssetDep(key_in(stage.project, label)) for label in upstream_of(stage)]
+        return [dg.AssetDep(key_in(stage.project, label)) for label in stage.upstream]
     return [
         dg.AssetDep(asset_key(other), partition_mapping=parents_of(stage, other))
         for other in chain(stage.project, stage.benchmark.name)

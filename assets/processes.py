@@ -23,6 +23,8 @@ PROCESS_TAG = ".dagster/videomme_process"
 PARTITION_TAG = "dagster/partition"
 EVALUATIONS_TAG = "videomme/evaluations"
 """The run tag with the evaluations that a run builds, which the UI shows in its list of runs."""
+QUIET = {"console": {"config": {"log_level": "CRITICAL"}}}
+"""Loggers that print nothing, because the UI shows the log of every run."""
 _OPEN = (
     dg.DagsterRunStatus.NOT_STARTED,
     dg.DagsterRunStatus.STARTING,
@@ -74,7 +76,7 @@ def run_here(  # noqa: PLR0913 - what Dagster records on a run
     run = instance.create_run_for_job(
         job,
         run_id=run_id,
-        run_config=run_config,
+        run_config=run_config or {"loggers": QUIET},
         tags=tags,
         asset_selection=frozenset(asset_selection) if asset_selection else None,
         remote_job_origin=origin_of(job, project.runs.code_location),

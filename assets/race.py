@@ -12,9 +12,9 @@ from typing import Any
 import dagster as dg
 from pydantic import Field
 
-from videomme_pipeline.assets.processes import run_here
+from videomme_pipeline.assets.processes import QUIET, run_here
 from videomme_pipeline.assets.stages.metadata import metadata_of
-from videomme_pipeline.assets.triggers.jobs import QUIET, one_of, refresh_within
+from videomme_pipeline.assets.triggers.jobs import one_of, refresh_within
 from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.errors import ConfigurationError, ScoringError, VideoMMEError
 from videomme_pipeline.evaluation.evaluation import Evaluation
@@ -77,7 +77,7 @@ def race_here(
     Raises ConfigurationError if the two evaluations cannot race, and ScoringError if too many
     questions have no answer, or if the first look exceeds a limit.
     """
-    _check_pair(_pair(project, config))
+    _pair(project, config)
     definitions = dg.Definitions(jobs=[race_job(project, on_look)])
     run_here(project, instance, definitions, RACE_JOB, run_config=config.model_dump())
 
@@ -127,14 +127,12 @@ def race_job(project: Project, on_look: Callable[[RaceLook], None] = ignore) -> 
     return race
 
 
-def _pair(project: Project, config: RaceConfig) -> Sequence[Evaluation]:
-    return [project.configuration.evaluation(name) for name in (config.baseline, config.candidate)]
-
-
-def _check_pair(pair: Sequence[Evaluation]) -> None:
-    baseline, candidate = pair
+def _pair(project: Project, config: RaceConfig) -> tuple[Evaluation, Evaluation]:
+    """Baseline and candidate. Raises ConfigurationError if they cannot race."""
+    baseline = project.configuration.evaluation(config.baseline)
+    candidate = project.configuration.evaluation(config.candidate)
     names = f"{baseline.name} and {candidate.name}"
-    for evaluation in pair:
+    for evaluation in (baseline, candidate):
         if evaluation.judge is not None:
             raise ConfigurationError(
                 f"{evaluation.name}: a race asks no judge; use an evaluation without `judge`"
@@ -150,6 +148,7 @@ def _check_pair(pair: Sequence[Evaluation]) -> None:
             "other settings too, so their difference would have several causes; race evaluations "
             "of one track"
         )
+    return baseline, candidate
 
 
 def _race(
@@ -157,7 +156,6 @@ def _race(
 ) -> Iterator[RaceLook]:
     """Ask look after look, store each result, and yield it."""
     pair = _pair(project, config)
-    _check_pair(pair)
 
     def ask(videos: Sequence[str]) -> None:
         names = [evaluation.name for evaluation in pair]

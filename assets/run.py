@@ -11,13 +11,12 @@ from videomme_pipeline.assets.processes import PARTITION_TAG, run_here, running_
 from videomme_pipeline.assets.race import RACE_JOB
 from videomme_pipeline.assets.stages.nightly import (
     NIGHTLY_JOB,
-    nightly_asset,
-    nightly_job,
+    nightly_definitions,
     nightly_key,
     nightly_partitions,
 )
 from videomme_pipeline.assets.step import run_resources
-from videomme_pipeline.assets.triggers.jobs import QUIET, REFRESH_JOB, refresh_here
+from videomme_pipeline.assets.triggers.jobs import REFRESH_JOB, refresh_job
 from videomme_pipeline.errors import ConfigurationError, NotReadyError, listed
 from videomme_pipeline.project.checkpoints import CHECKPOINT_JOB
 from videomme_pipeline.project.nightly.tracked import NIGHTLY_FILE, tracked_evaluations
@@ -54,11 +53,13 @@ def refresh_stale(
 ) -> RefreshResult:
     """`refresh_project` after a plan in which something is stale."""
     location = project.runs.code_location
+    config = {"evaluations": list(evaluations), "max_cost_dollars": max_cost_dollars}
     project.built.clear()
     project.registered.clear()
     lost_before: set[tuple[str, Partition]] = set()
     while True:
-        run_id = refresh_here(project, instance, evaluations, max_cost_dollars)
+        definitions = dg.Definitions(jobs=[refresh_job(project)], resources=run_resources(project))
+        run_id = run_here(project, instance, definitions, REFRESH_JOB, run_config=config)
         others = running_runs(instance, location, datetime.now(UTC))  # they may end during the plan
         states = plan_project(project, evaluations)
         pending = [state for state in states if state.freshness is not Freshness.FRESH]
@@ -123,19 +124,14 @@ def run_nightly(
         )
     for evaluation in chosen:
         evaluation.reference()
-    definitions = dg.Definitions(
-        assets=[*map(nightly_asset, chosen)],
-        jobs=[nightly_job(chosen)],
-        resources=run_resources(project),
-    )
+    resources = dg.Definitions(resources=run_resources(project))
     run_here(
         project,
         instance,
-        definitions,
+        dg.Definitions.merge(nightly_definitions(chosen), resources),
         NIGHTLY_JOB,
         partition_key=date,
         asset_selection=[*map(nightly_key, chosen)],
-        run_config={"loggers": QUIET},
     )
     assessments = [evaluation.assess(date) for evaluation in chosen]
     refresh_project(project, instance, [entry.evaluation.name for entry in chosen])

@@ -15,7 +15,6 @@ from videomme_pipeline.assets.keys import asset_key, key_in, partition_key, upda
 from videomme_pipeline.assets.stages.checks import check_results
 from videomme_pipeline.assets.stages.metadata import metadata_of, table_metadata
 from videomme_pipeline.project.state.partitions import WHOLE, Partition
-from videomme_pipeline.stages.plan import upstream_of
 from videomme_pipeline.stages.refresh import NotSelected, RefreshEvent, refresh, show_scores
 from videomme_pipeline.stages.stage import AnyStage, BenchmarkStage, BuildResult, Target
 
@@ -60,7 +59,7 @@ def materialization(
         "dagster/code_version": stage.code_version,
         USER_PROVIDED_TAG: "true",
     }
-    for label in upstream_of(stage):
+    for label in stage.upstream:
         key = key_in(stage.project, label).to_user_string()
         version = target.inputs.get(label.rpartition("/")[2], SEVERAL_PARENTS)
         tags[f"dagster/input_data_version/{key}"] = version

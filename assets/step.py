@@ -3,8 +3,8 @@
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
 import dagster as dg
@@ -127,21 +127,18 @@ def _canceling(context: StepContext) -> Iterator[None]:
 
 def run_resources(project: Project) -> dict[str, dg.ResourceDefinition]:
     """The servers and workers of `project`: they start when first needed, and stop with the run."""
-    return {
-        SERVERS: _resource("the servers of models with `serve`", lambda: project.servers),
-        WORKERS: _resource("the workers of cluster.yaml", project.keeping_workers),
-    }
 
-
-def _resource(
-    what: str, open_it: Callable[[], AbstractContextManager[object]]
-) -> dg.ResourceDefinition:
-    @dg.resource(description=f"Starts {what}, and stops them.")
-    def resource(_: dg.InitResourceContext) -> Iterator[object]:
-        with open_it() as opened:
+    @dg.resource(description="Starts the servers of models with `serve`, and stops them.")
+    def servers(_: dg.InitResourceContext) -> Iterator[object]:
+        with project.servers as opened:
             yield opened
 
-    return resource
+    @dg.resource(description="Starts the workers of cluster.yaml, and stops them.")
+    def workers(_: dg.InitResourceContext) -> Iterator[object]:
+        with project.keeping_workers() as opened:
+            yield opened
+
+    return {SERVERS: servers, WORKERS: workers}
 
 
 def resources_of(stage: AnyStage) -> set[str]:

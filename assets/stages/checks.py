@@ -17,21 +17,19 @@ from videomme_pipeline.stages.stage import AnyStage, BenchmarkStage
 COMPLETE = "complete"
 CITATION = "citation"
 LISTED_PARTITIONS = 200
+_DESCRIPTIONS = {
+    COMPLETE: "No partition failed at its last attempt. The metadata lists failures.",
+    CITATION: "No score is blocked from being cited. The metadata lists what was found.",
+}
 
 
 def check_specs(stage: AnyStage) -> list[dg.AssetCheckSpec]:
     """The specifications of the checks that every run of an asset reports."""
-    complete = dg.AssetCheckSpec(
-        COMPLETE,
-        asset=asset_key(stage),
-        description="No partition failed at its last attempt. The metadata lists failures.",
-    )
-    citation = dg.AssetCheckSpec(
-        CITATION,
-        asset=asset_key(stage),
-        description="No score is blocked from being cited. The metadata lists what was found.",
-    )
-    return [complete, *([citation] if stage.is_cited else [])]
+    names = [COMPLETE, CITATION] if stage.is_cited else [COMPLETE]
+    return [
+        dg.AssetCheckSpec(name, asset=asset_key(stage), description=_DESCRIPTIONS[name])
+        for name in names
+    ]
 
 
 def check_results(stage: AnyStage) -> list[dg.AssetCheckResult]:

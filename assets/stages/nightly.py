@@ -19,12 +19,10 @@ from zoneinfo import ZoneInfo
 
 import dagster as dg
 
-from videomme_pipeline.assets.dagster_internals import Job
 from videomme_pipeline.assets.keys import group_name, key_in, partition_url
-from videomme_pipeline.assets.processes import EVALUATIONS_TAG
+from videomme_pipeline.assets.processes import EVALUATIONS_TAG, QUIET
 from videomme_pipeline.assets.stages.metadata import column_schema, metadata_of, rounded
 from videomme_pipeline.assets.step import SERVERS, within_step
-from videomme_pipeline.assets.triggers.jobs import QUIET
 from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.errors import VideoMMEError
 from videomme_pipeline.fingerprint import fingerprint
@@ -306,20 +304,15 @@ def _table_of_lost(
     return Markdown("\n".join(lines)) if lost else None
 
 
-def nightly_job(tracked: Sequence[TrackedEvaluation]) -> Job:
-    """The job of a nightly run of all tracked evaluations."""
-    return dg.define_asset_job(
+def nightly_definitions(tracked: Sequence[TrackedEvaluation]) -> dg.Definitions:
+    """The assets of tracked evaluations, the job of a nightly run of them, and its schedule."""
+    nightly = tracked[0].nightly
+    job = dg.define_asset_job(
         NIGHTLY_JOB,
         selection=dg.AssetSelection.assets(*map(nightly_key, tracked)),
         description="Ask the tracked evaluations again and compare them with their references.",
         config={"loggers": QUIET},
     )
-
-
-def nightly_schedule(
-    nightly: NightlySpec, job: Job, tracked: Sequence[TrackedEvaluation]
-) -> dg.ScheduleDefinition:
-    """The start of the nightly run at the time in `nightly.yaml`."""
 
     @dg.schedule(
         name=NIGHTLY_JOB,
@@ -345,4 +338,6 @@ def nightly_schedule(
             tags={EVALUATIONS_TAG: ", ".join(entry.evaluation.name for entry in missing)},
         )
 
-    return start_nightly_run
+    return dg.Definitions(
+        assets=[*map(nightly_asset, tracked)], jobs=[job], schedules=[start_nightly_run]
+    )

@@ -13,10 +13,10 @@ import dagster as dg
 from pydantic import Field
 
 from videomme_pipeline.assets.dagster_internals import evaluation_of_newest
-from videomme_pipeline.assets.processes import EVALUATIONS_TAG, run_here
+from videomme_pipeline.assets.processes import EVALUATIONS_TAG, QUIET
 from videomme_pipeline.assets.runner import run_stage
 from videomme_pipeline.assets.stages.checks import unanswered
-from videomme_pipeline.assets.step import resources_of, run_resources, within_step
+from videomme_pipeline.assets.step import resources_of, within_step
 from videomme_pipeline.errors import NotReadyError, listed
 from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.project.project import Project
@@ -29,8 +29,6 @@ REPORT_JOB = "report_stored"
 _NAMES_SHOWN = 20
 AFTER = {"after": dg.In(dg.Nothing)}
 """The input of an op that begins after another one."""
-QUIET = {"console": {"config": {"log_level": "CRITICAL"}}}
-"""Loggers that print nothing, because the UI shows the log of every run."""
 
 
 class RefreshRequest(dg.Config):
@@ -88,18 +86,6 @@ def one_of(names: Iterable[str]) -> tuple[Any, str]:
     """The type of a field that accepts only the names of evaluations, and a text with the names."""
     kind = _enum(tuple(names)) if names else str
     return kind, f"One of {listed([*names], _NAMES_SHOWN)}."
-
-
-def refresh_here(
-    project: Project,
-    instance: dg.DagsterInstance,
-    evaluations: Sequence[str],
-    max_cost_dollars: float | None = None,
-) -> str:
-    """Run the job in this process, and return the run's id."""
-    definitions = dg.Definitions(jobs=[refresh_job(project)], resources=run_resources(project))
-    config = {"evaluations": list(evaluations), "max_cost_dollars": max_cost_dollars}
-    return run_here(project, instance, definitions, REFRESH_JOB, run_config=config)
 
 
 def refresh_within(

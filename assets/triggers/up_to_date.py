@@ -5,8 +5,9 @@ edited configuration files. The check shows them in the asset graph. It runs aft
 when a user executes it. A sensor reports its result again whenever that changes.
 """
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import cached_property
 from urllib.parse import quote
@@ -98,13 +99,12 @@ def up_to_date_sensor(
 class _Plans:
     def __init__(self, project: Project) -> None:
         states = plan_project(project, _evaluations(project))
-        self._project, self._prefix = project, project.runs.prefix
+        self._project = project
         self._severity = _SEVERITIES[project.runs.stale]
         self._explanation = Explanation(states)
-        self._refused = {
-            name: refused_files(project.configuration, name) for name in project.benchmarks
-        }
-        self._states: dict[dg.AssetKey, list[PartitionState]] = defaultdict(list)
+        self._stages = {asset_key(stage): stage for stage in all_stages(project)}
+        # A benchmark without evaluations has stages without partitions to build.
+        self._states: dict[dg.AssetKey, list[PartitionState]] = {key: [] for key in self._stages}
         for state in states:
             self._states[asset_key(state.stage)].append(state)
 
@@ -134,8 +134,8 @@ class _Plans:
     def not_shown(self, instance: dg.DagsterInstance) -> str | None:
         """Fingerprint of the stored partitions that Dagster does not show; None without any."""
         names = []
-        for states in self._states.values():
-            shown = shown_versions(instance, states[0].stage)
+        for key, states in self._states.items():
+            shown = shown_versions(instance, self._stages[key])
             names += [
                 f"{state.name} {state.fingerprint}"
                 for state in states
@@ -153,14 +153,13 @@ class _Plans:
         return [s for s in self._states[key] if s.freshness is not Freshness.FRESH]
 
     def _refused_for(self, key: dg.AssetKey) -> Sequence[str]:
-        stage = self._states[key][0].stage
+        stage = self._stages[key]
         if not stage.is_cited or not isinstance(stage, BenchmarkStage):
             return ()
-        return self._refused[stage.benchmark.name]
+        return refused_files(self._project.configuration, stage.benchmark.name)
 
     def _plan_summary(self, key: dg.AssetKey) -> str:
-        label = key.to_user_string().removeprefix(self._prefix)
-        causes = self._causes.get(label, Counter[Cause]())
+        causes = self._causes.get(self._stages[key].label, Counter[Cause]())
         total = len(self._states[key])
         if not causes:
             return f"{total:,} fresh"
@@ -201,11 +200,10 @@ def launchpad(project: Project, evaluations: Sequence[str]) -> str:
 
 def _evaluations(project: Project) -> list[str]:
     """All evaluations but templates of training runs that were never run themselves."""
-    try:
-        runs = read_training_runs(project.configuration)
-    except ConfigurationError:
-        runs = {}
-    templates = {template for run in runs.values() for template in run.templates}
+    templates = set[str]()
+    with suppress(ConfigurationError):
+        for run in read_training_runs(project.configuration).values():
+            templates.update(run.templates)
     return [
         name
         for name, evaluation in project.configuration.files.items()

@@ -7,7 +7,7 @@ from videomme_pipeline.assets.definitions import build_definitions
 from videomme_pipeline.assets.keys import asset_key, partition_key
 from videomme_pipeline.project.project import Project
 from videomme_pipeline.stages.chain import chain
-from videomme_pipeline.stages.plan import parents, upstream_of
+from videomme_pipeline.stages.plan import parents
 
 
 def test_dagster_and_the_planner_find_the_same_parents(
@@ -21,7 +21,7 @@ def test_dagster_and_the_planner_find_the_same_parents(
             continue
         for partition in stage.partitions():
             key = partition_key(stage, partition)
-            for upstream in (stages[label] for label in upstream_of(stage)):
+            for upstream in (stages[label] for label in stage.upstream):
                 if not upstream.stage.dimensions:
                     continue
                 with partition_loading_context(dynamic_partitions_store=instance):

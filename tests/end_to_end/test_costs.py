@@ -8,10 +8,11 @@ import dagster as dg
 import pytest
 import yaml
 
+from tests.support.builders import write_video
 from tests.support.cli import videomme
 from tests.support.commands import QuickCommand, write_served_project
 from tests.support.model_server import ModelServer
-from tests.support.projects import Copy, WriteServed, expected_costs
+from tests.support.projects import SERVED, Copy, WriteServed, expected_costs
 from tests.support.published_data import parquet_bytes, v1_rows
 from tests.support.stored_files import shown_responses, stored_file
 from videomme_pipeline.assets.run import refresh_project
@@ -105,6 +106,24 @@ def test_questions_that_cannot_fit_into_the_context_are_not_sent_and_listed(
     assert "at most 1 frames of this size fit" in failed.err
     assert "3 of 3 requests cannot be answered" in dry.out
     assert {row.failure for row in responses(project)} == {FailureKind.TOO_LARGE}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("version", "too_large"), [("0.32.1", 0), ("0.33.0", 3)])
+def test_a_dry_run_counts_the_requests_with_more_pixels_than_vllm_accepts(
+    write_served: WriteServed,
+    instance: dg.DagsterInstance,
+    copy: Copy,
+    version: str,
+    too_large: int,
+) -> None:
+    write_video(copy.video("002"), frames=87, width=1920, height=1080)
+    evaluations = {"served": SERVED, "sharp": {**SERVED, "sampling": "uniform_n-87.native"}}
+    with ModelServer(reports={"/version": {"version": version}}) as server:
+        project = write_served(server.base_url, evaluations, profile="vllm")
+        refresh_project(project, instance, ["served"])
+        (cost,) = expected_costs(project, ["sharp"])
+    assert (cost.requests, cost.too_large) == (3, too_large)
 
 
 @pytest.mark.slow

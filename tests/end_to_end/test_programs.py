@@ -191,6 +191,7 @@ def test_a_graph_answers(tmp_path: Path, root: Path, write: Any) -> None:
     assert '"tool"' in str(responses[0].usage_json)
 
 
+@pytest.mark.engine
 def test_weights_in_a_script_answer(tmp_path: Path) -> None:
     environment = os.environ.get("VIDEOMME_TRANSFORMERS")
     if environment is None:

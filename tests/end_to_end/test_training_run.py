@@ -30,7 +30,7 @@ from videomme_pipeline.scoring.verdicts import read_checkpoints
 from videomme_pipeline.storage.layout import Store
 from videomme_pipeline.warehouse.database import connect, query
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.engine]
 
 VIDEOS, QUESTIONS = 12, 3
 SECONDS = 1200.0

@@ -18,7 +18,7 @@ from tests.support.real_vllm import VllmServer, is_installed, running_vllm
 from videomme_pipeline.project.project import open_project
 from videomme_pipeline.warehouse.database import connect, query
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.engine]
 
 VIDEOS = {"wide": (40, 640, 360), "upright": (30, 120, 160)}
 """Seconds, width and height of each video, with 10 frames per second."""

@@ -24,7 +24,7 @@ from videomme_pipeline.models.video_llm import FailureKind, Reply, Request, Resp
 from videomme_pipeline.processes.lifeline import ProcessGroup
 from videomme_pipeline.serving.replicas import free_ports
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.engine]
 
 KEY = "sk-of-the-proxy"
 INPUT_DOLLARS, OUTPUT_DOLLARS = 2e-6, 5e-6

@@ -15,7 +15,7 @@ from tests.support.real_vllm import ENVIRONMENT, is_installed
 from videomme_pipeline.models.endpoint.endpoints import FramesAs
 from videomme_pipeline.models.endpoint.frame_tokens import frame_tokens
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.engine]
 
 USUAL = [(1920, 1080), (1080, 1920), (1280, 720), (640, 360), (448, 252), (448, 448), (100, 1400)]
 MARKS = {"kimi_k25": 4, "minicpmv4_6": 6, "smolvlm2-500m": 0, "smolvlm2-2.2b": 0}

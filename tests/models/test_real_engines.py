@@ -34,7 +34,7 @@ from videomme_pipeline.models.video_llm import Reply, Request, ResponseFailure
 from videomme_pipeline.serving.configuration import LocalServers
 from videomme_pipeline.serving.replicas import Replicas
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.engine]
 
 LANGUAGE_WIDTH = 576
 """Width of the embeddings of SmolLM2-135M. The projector must have the same."""

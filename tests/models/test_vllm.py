@@ -33,6 +33,7 @@ from videomme_pipeline.models.endpoint import client
 from videomme_pipeline.models.endpoint.client import OpenAICompatibleModel
 from videomme_pipeline.models.endpoint.frame_tokens import TIME_TOKENS
 from videomme_pipeline.models.endpoint_probe import probe
+from videomme_pipeline.models.identity import release_of
 from videomme_pipeline.models.spec import Limits
 from videomme_pipeline.models.video_llm import (
     FailureKind,
@@ -47,7 +48,7 @@ from videomme_pipeline.responses.requests import RequestPlan
 from videomme_pipeline.serving.replicas import free_ports
 from videomme_pipeline.videos.container import index_packets
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.engine]
 
 SQUARES = {"qwen2_5_vl": 28, "qwen3_vl": 32}
 """Side in pixels of the square that costs one token."""
@@ -80,9 +81,11 @@ def served(
 
 @pytest.fixture(scope="module")
 def distrustful(tmp_path_factory: pytest.TempPathFactory) -> Iterator[VllmServer]:
-    """vLLM without the options for settings of frames, pictures and local files."""
+    """vLLM with a limit of pixels, without options for settings of frames and for local files."""
     args = {"trust-request-mm-kwargs": False, "limit-mm-per-prompt": {"image": 4, "video": 1}}
-    yield from start(tmp_path_factory.mktemp("vllm"), "qwen3_vl", args=args)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("VLLM_MAX_MEDIA_REQUEST_DECODE_BYTES", "1000000")
+        yield from start(tmp_path_factory.mktemp("vllm"), "qwen3_vl", args=args)
 
 
 @pytest.fixture(scope="module")
@@ -101,16 +104,16 @@ def large_video(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_video(folder / "large.mp4", frames=20, fps=FPS, width=width, height=height)
 
 
-def with_frames(count: int, seconds_apart: float = 2.0) -> Request:
-    """A request with real pictures."""
-    width, height = SIZE
+def with_frames(count: int, size: tuple[int, int] = SIZE) -> Request:
+    """A request with real pictures, which are 2 seconds apart."""
+    width, height = size
     example = request(frames=count)
     picture = _picture(width, height)
     frames = tuple(
         Frame(
-            requested_seconds=number * seconds_apart,
-            pts_seconds=number * seconds_apart,
-            index=round(number * seconds_apart * FPS),
+            requested_seconds=number * 2.0,
+            pts_seconds=number * 2.0,
+            index=number * 2 * FPS,
             is_keyframe=True,
             width=width,
             height=height,
@@ -253,6 +256,8 @@ class Provocation:
     example: Request
     values: Mapping[str, Any] = field(default_factory=dict)
     ends_run: bool = True
+    since: tuple[int, int] = (0, 0)
+    """The first release that does not answer the request."""
     model: type[OpenAICompatibleModel] = OpenAICompatibleModel
 
 
@@ -264,30 +269,45 @@ class ForgetfulModel(OpenAICompatibleModel):
             return await super()._ask(request)
 
 
-def provocations(served_folder: Path, elsewhere: Path, video: Path, side: int) -> list[Provocation]:
+def provocations(
+    served_folder: Path, elsewhere: Path, video: Path, family: str
+) -> list[Provocation]:
     """The errors of a server that was started with all options."""
     sound = replace(with_frames(1).frames, sound=b"RIFF")
     many_words = replace(request().prompt, text="long " * 9_000)
     frames = "choose fewer or smaller frames"
     short = write_video(elsewhere / "one.mp4", frames=1, fps=FPS, width=SIZE[0], height=SIZE[1])
-    causes = {"failed to apply": "fps_based-1", "division by zero": "qwen2_vl-1"}
     as_file = {"frames_as": "video_file"}
-    one_frame = [
-        Provocation(
-            text, "at least two frames", with_video(short, sampling), as_file, ends_run=False
-        )
-        for text, sampling in causes.items()
-    ]
-    # All pictures of a video share the limits of Qwen3-VL. Qwen2.5-VL has a larger cache.
-    of_qwen3_vl = Provocation(
-        "exceeds the pre-allocated encoder cache size",
-        "--max-num-batched-tokens",
-        with_video(video, "fps_based-10"),
-        {"frames_as": "video_file", **sized(pixels=52_000 * side**2)},
-        ends_run=False,
-    )
+    of_family = {
+        "qwen2_5_vl": [
+            Provocation(
+                "division by zero",
+                "at least two frames",
+                with_video(short, "qwen2_vl-1"),
+                as_file,
+                ends_run=False,
+            ),
+        ],
+        "qwen3_vl": [
+            Provocation(
+                "failed to apply",
+                "at least two frames",
+                with_video(short, "fps_based-1"),
+                as_file,
+                ends_run=False,
+            ),
+            # All pictures of a video share the limits. Qwen2.5-VL has a larger cache.
+            Provocation(
+                "exceeds the pre-allocated encoder cache size",
+                "--max-num-batched-tokens",
+                with_video(video, "fps_based-10"),
+                as_file | sized(pixels=52_000 * SQUARES["qwen3_vl"] ** 2),
+                ends_run=False,
+            ),
+        ],
+    }
     return [
-        *([of_qwen3_vl] if side == SQUARES["qwen3_vl"] else one_frame),
+        *of_family[family],
         Provocation(
             "cannot be greater than max_model_len",
             "lower `max_tokens`",
@@ -328,7 +348,7 @@ def provocations(served_folder: Path, elsewhere: Path, video: Path, side: int) -
             "exceeds model's maximum context length",
             frames,
             with_frames(8),
-            sized(pixels=6_000 * side**2),
+            sized(pixels=6_000 * SQUARES[family] ** 2),
             ends_run=False,
         ),
     ]
@@ -354,6 +374,13 @@ def provocations_of_distrustful(video: Path, folder: Path) -> list[Provocation]:
             "--trust-request-mm-kwargs",
             with_frames(4),
             sized(pixels=10**6),
+        ),
+        Provocation(
+            "request decoded media exceeds",
+            "VLLM_MAX_MEDIA_REQUEST_DECODE_BYTES=0",
+            with_frames(1, LARGE),
+            ends_run=False,
+            since=(0, 33),
         ),
         Provocation(
             "cannot load local files without",
@@ -382,6 +409,11 @@ def sized(pixels: int) -> dict[str, Any]:
 
 
 async def provoke(served: VllmServer, provoked: Provocation) -> None:
+    release = release_of(served.serve.server_identity(None).version)
+    assert release is not None
+    if release < provoked.since:
+        assert (await served.ask(provoked.example, **provoked.values)).warning is None
+        return
     error = ModelError if provoked.ends_run else ResponseFailure
     model = provoked.model(served.spec(max_model_len=10**9, **provoked.values))
     try:
@@ -395,7 +427,7 @@ async def provoke(served: VllmServer, provoked: Provocation) -> None:
 
 
 async def test_errors_of_the_table(served: VllmServer, video: Path, tmp_path: Path) -> None:
-    for provoked in provocations(served.folder, tmp_path, video, SQUARES[served.family]):
+    for provoked in provocations(served.folder, tmp_path, video, served.family):
         await provoke(served, provoked)
     with pytest.raises(ModelError, match="has no model 'another'"):
         await served.ask(with_frames(1), model="another")
@@ -410,8 +442,8 @@ async def test_errors_of_a_server_without_options(
 
 def test_every_text_of_vllm_in_the_table_is_provoked(video: Path, tmp_path: Path) -> None:
     table = (ROOT / "videomme_pipeline/models/endpoint/known_errors.yaml").read_text("utf-8")
-    marked = {text.strip('"') for text in re.findall(r"- (.*?)  # vLLM .*0\.32", table)}
-    cases = [case for side in (28, 32) for case in provocations(tmp_path, tmp_path, video, side)]
+    marked = {text.strip('"') for text in re.findall(r"- (.*?)  # vLLM .*0\.3[23]", table)}
+    cases = [case for name in SQUARES for case in provocations(tmp_path, tmp_path, video, name)]
     cases += [*provocations_of_distrustful(video, tmp_path), provocation_without_videos()]
     assert marked == {provoked.text for provoked in cases}
 

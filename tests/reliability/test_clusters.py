@@ -61,6 +61,7 @@ OWN_NAME = (
 """Shell code that runs a command on a host with another name."""
 
 
+@pytest.mark.slurm
 @pytest.mark.skipif(not CAN_RUN, reason="needs Slurm, munge and root")
 def test_a_requeued_canceled_or_expired_job_costs_only_its_own_tasks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -46,6 +46,7 @@ sys.stdin.read()
 
 pytestmark = [
     pytest.mark.slow,
+    pytest.mark.engine,
     pytest.mark.skipif(
         GPUS == 0 or ENVIRONMENT is None, reason="needs an NVIDIA GPU and VIDEOMME_TRANSFORMERS"
     ),

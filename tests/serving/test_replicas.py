@@ -4,6 +4,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from socket import create_server
 
 import psutil
 import pytest
@@ -14,7 +15,7 @@ from tests.support.servers import is_answering, server_at
 from videomme_pipeline.errors import ModelError
 from videomme_pipeline.serving.configuration import LocalServers
 from videomme_pipeline.serving.engines import EngineName
-from videomme_pipeline.serving.replicas import Replicas
+from videomme_pipeline.serving.replicas import Replicas, free_ports
 
 ENGINE = (sys.executable, "-m", "tests.support.engine")
 
@@ -54,6 +55,13 @@ def test_each_replica_has_its_own_gpus(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3,5,7")
     with pytest.raises(ModelError, match="2 replicas need 4 GPUs, but CUDA_VISIBLE_DEVICES=3,5,7"):
         start(tmp_path, gpus_per_replica=2)
+
+
+def test_ports_are_different_and_never_those_of_outgoing_connections() -> None:
+    ports = free_ports(100)
+    with create_server(("127.0.0.1", 0)) as chosen_by_the_system:
+        assert max(ports) < chosen_by_the_system.getsockname()[1]
+    assert len(set(ports)) == 100
 
 
 @pytest.mark.slow

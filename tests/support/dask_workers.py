@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.support.paths import ROOT
-from tests.support.ports import free_ports
 from videomme_pipeline.cluster.dask import DaskSpec
 from videomme_pipeline.processes.tasks import Workers
 from videomme_pipeline.project.runs.progress import ignore
+from videomme_pipeline.serving.replicas import free_ports
 
 Process = subprocess.Popen[bytes]
 

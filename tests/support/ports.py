@@ -2,21 +2,13 @@
 
 import socket
 import time
-from contextlib import ExitStack
+
+from videomme_pipeline.serving.replicas import free_ports
 
 
 def free_port() -> int:
     """A port that no server has."""
     return free_ports(1)[0]
-
-
-def free_ports(count: int) -> list[int]:
-    """`count` different ports that no server has."""
-    with ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for bound in sockets:
-            bound.bind(("127.0.0.1", 0))
-        return [bound.getsockname()[1] for bound in sockets]
 
 
 def wait_until_open(port: int) -> None:

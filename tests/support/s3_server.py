@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 
-from tests.support.ports import free_ports
+from videomme_pipeline.serving.replicas import free_ports
 
 PROGRAM = shutil.which("weed", path=str(Path(sys.executable).parent)) or shutil.which("weed")
 CAN_RUN = PROGRAM is not None and find_spec("s3fs") is not None

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from tests.support.ports import free_ports
+from videomme_pipeline.serving.replicas import free_ports
 
 PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "sinfo")
 CAN_RUN = os.geteuid() == 0 and all(

@@ -48,11 +48,7 @@ class Configuration:
     checkpoints: frozenset[str] = frozenset()
 
     def evaluation(self, name: str) -> Evaluation:
-        """The evaluation with this name.
-
-        Raises:
-            ConfigurationError: if there is none, or its file cannot be used.
-        """
+        """The evaluation with this name. Raises ConfigurationError without a usable file."""
         if name in self.evaluations:
             return self.evaluations[name]
         if name in self.problems:
@@ -95,11 +91,8 @@ def read_configuration(folder: Path) -> Configuration:
     """Read benchmarks.yaml, evaluations/*.yaml and the optional other files.
 
     These are models.yaml, samplings.yaml, samplings/* with the frames of each question, and
-    benchmarks/*.yaml with the user's own benchmarks.
-
-    Raises:
-        ConfigurationError: if one of them cannot be used, except for evaluation files, which
-            become `problems`.
+    benchmarks/*.yaml with the user's own benchmarks. Raises ConfigurationError if one of them
+    cannot be used, except for evaluation files, which become `problems`.
     """
     own = _register_own(folder / OWN_BENCHMARKS)
     benchmarks = {name: BenchmarkSettings() for name in own}

@@ -8,8 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
+from itertools import islice
 from logging import getLogger
 from pathlib import Path
+from random import SystemRandom
 from socket import create_server
 from textwrap import shorten
 
@@ -174,7 +176,15 @@ class Replicas:
 
 
 def free_ports(count: int) -> list[int]:
-    """Different ports of the loopback that no process uses now."""
-    with ExitStack() as sockets:
-        opened = [sockets.enter_context(create_server((LOOPBACK, 0))) for _ in range(count)]
-        return [socket.getsockname()[1] for socket in opened]
+    """Different ports of the loopback that no process uses now.
+
+    Servers bind them late, so they are below those that systems give to outgoing connections.
+    """
+    chosen = SystemRandom().sample(range(20_000, 32_768), 1_000)
+    return list(islice(filter(_is_free, chosen), count))
+
+
+def _is_free(port: int) -> bool:
+    with suppress(OSError), create_server((LOOPBACK, port)):
+        return True
+    return False

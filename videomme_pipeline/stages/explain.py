@@ -20,7 +20,7 @@ from videomme_pipeline.models.identity import read_identity, shown_differences
 from videomme_pipeline.project.state.partitions import WHOLE, Partition
 from videomme_pipeline.responses.response import Response
 from videomme_pipeline.scoring.statistics.compare import changed_settings
-from videomme_pipeline.stages.plan import Freshness, PartitionState, parents, upstream_of
+from videomme_pipeline.stages.plan import Freshness, PartitionState, parents
 from videomme_pipeline.stages.stage import BenchmarkStage, key_of
 from videomme_pipeline.storage.names import StoredName
 from videomme_pipeline.storage.results import MANIFEST, Results
@@ -192,7 +192,7 @@ class Explanation:
         )
 
     def _changing_parents(self, state: PartitionState) -> Iterator[PartitionState]:
-        for label in upstream_of(state.stage):
+        for label in state.stage.upstream:
             if label in self._stages:
                 partitions = parents(state.stage, state.partition, self._stages[label])
                 for partition in {WHOLE, *partitions}:  # WHOLE if the partitions are not known yet

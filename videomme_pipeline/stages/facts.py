@@ -8,7 +8,8 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import TypeAlias
+from types import ModuleType
+from typing import Any, TypeAlias
 
 from videomme_pipeline.extras import is_installed, needs_extra
 from videomme_pipeline.processes.children import Child, ChildFailedError, TaskLimits
@@ -39,12 +40,17 @@ def fenced(text: str) -> Markdown:
     return Markdown(f"{fence}text\n{text}\n{fence}")
 
 
-def chart_picture(draw: Callable[[], str], title: str) -> Picture | Markdown:
-    """The Vega-Lite chart that `draw` returns, or a note that says why there is none."""
+def chart_picture(draw: Callable[[ModuleType], Any], title: str) -> Picture | Markdown:
+    """The Altair chart that `draw` returns, or a note that says why there is none.
+
+    `draw` gets the module `reports.charts`, which loads Altair.
+    """
     if not is_installed("charts"):
         return Markdown("Charts need the extra `charts`: `pip install 'videomme-pipeline[charts]'`")
+    from videomme_pipeline.reports import charts  # noqa: PLC0415 - loads Altair
+
     try:
-        svg = _renderer().run(_render, draw(), TaskLimits(seconds=120))
+        svg = _renderer().run(_render, draw(charts).to_json(), TaskLimits(seconds=120))
         return Picture(svg.encode(), "image/svg+xml", title)
     except ChildFailedError as error:
         return Markdown(in_markdown(f"{title}: the chart cannot be drawn ({error})"))

@@ -90,19 +90,12 @@ def plan_project(
         waiting = {
             upstream: partitions
             for upstream, partitions in not_fresh.items()
-            if partitions and upstream.label in upstream_of(stage)
+            if partitions and upstream.label in stage.upstream
         }
         planned = _plan_stage(stage, evaluations, waiting)
         not_fresh[stage] = {s.partition for s in planned if s.freshness is not Freshness.FRESH}
         states += planned
     return states
-
-
-def upstream_of(stage: AnyStage) -> tuple[str, ...]:
-    """The labels of the stages upstream. A shared stage depends on the scores of all benchmarks."""
-    if isinstance(stage, BenchmarkStage):
-        return stage.upstream
-    return (*(f"{name}/scores" for name in stage.project.benchmarks), *stage.upstream)
 
 
 def counts(states: Iterable[PartitionState]) -> dict[str, Counter[Freshness]]:

@@ -29,7 +29,7 @@ from videomme_pipeline.scoring.statistics.breakdowns import (
     breakdowns,
     group_breakdowns,
 )
-from videomme_pipeline.stages.facts import Markdown, Picture, chart_picture
+from videomme_pipeline.stages.facts import chart_picture
 from videomme_pipeline.stages.stage import (
     BenchmarkStage,
     BuildEvents,
@@ -158,7 +158,7 @@ def _breakdown_facts(rows: Sequence[ScoredQuestion]) -> dict[str, object]:
         if grouped:
             facts["group_score"] = round(100 * overall["score"], 1)
         facts["interval_percent"] = interval(overall["low"], overall["high"])
-        facts["chart"] = _chart(charted, f"score by {by}")
+        facts["chart"] = chart_picture(lambda charts: charts.parts_chart(charted), f"score by {by}")
     facts["breakdowns"] = [
         {
             "by": part["by"],
@@ -198,12 +198,3 @@ def _parts(benchmark: Benchmark, rows: Sequence[ScoredQuestion]) -> list[_Part]:
         if len(columns) <= 1
         for row in scores[view]
     ]
-
-
-def _chart(parts: Sequence[_Part], title: str) -> Picture | Markdown:
-    def draw() -> str:
-        from videomme_pipeline.reports.charts import parts_chart  # noqa: PLC0415 - loads Altair
-
-        return parts_chart(parts).to_json()
-
-    return chart_picture(draw, title)

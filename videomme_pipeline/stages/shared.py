@@ -1,8 +1,8 @@
 """`warehouse` and `report_page`: the results of all benchmarks in one file each."""
 
 from dataclasses import replace
+from operator import methodcaller
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from blake3 import blake3
 from upath import UPath
@@ -13,7 +13,7 @@ from videomme_pipeline.fingerprint import text_fingerprint
 from videomme_pipeline.project.state.partitions import Partition
 from videomme_pipeline.reports.markdown import in_markdown, markdown_table
 from videomme_pipeline.reports.terminal.runs import SCORE_TITLES, score_rows
-from videomme_pipeline.stages.facts import Facts, Markdown, Picture, chart_picture
+from videomme_pipeline.stages.facts import Facts, Markdown, chart_picture
 from videomme_pipeline.stages.stage import (
     BuildEvents,
     BuildFailure,
@@ -25,9 +25,6 @@ from videomme_pipeline.stages.stage import (
 )
 from videomme_pipeline.storage.publish import writing
 from videomme_pipeline.storage.results import Results
-
-if TYPE_CHECKING:
-    from duckdb import DuckDBPyConnection
 
 
 class Warehouse(SharedStage):
@@ -59,7 +56,10 @@ class Warehouse(SharedStage):
         with connect(self.project.store) as connection:
             rows = query(connection, "select * from leaderboard order by benchmark, accuracy desc")
             charts = {
-                f"{benchmark}_by_{facet.column}": _chart(connection, benchmark, facet.column)
+                f"{benchmark}_by_{facet.column}": chart_picture(
+                    methodcaller("breakdown_chart", connection, benchmark, facet.column),
+                    facet.column,
+                )
                 for benchmark in sorted({str(row["benchmark"]) for row in rows})
                 for facet in find_benchmark(benchmark).shown_facets[:1]
             }
@@ -68,21 +68,12 @@ class Warehouse(SharedStage):
         return {"scores": scores, "path": path, "evaluations": len(rows), **charts}
 
 
-def _chart(connection: "DuckDBPyConnection", benchmark: str, column: str) -> Picture | Markdown:
-    def draw() -> str:
-        from videomme_pipeline.reports.charts import breakdown_chart  # noqa: PLC0415 - loads Altair
-
-        return breakdown_chart(connection, benchmark, column).to_json()
-
-    return chart_picture(draw, column)
-
-
 class ReportPage(SharedStage):
     """The results as one HTML page that works offline."""
 
     name = "report_page"
     description = "The results of all evaluations as one self-contained HTML page."
-    upstream = ("warehouse",)
+    shared_upstream = ("warehouse",)
     kinds = frozenset({"html"})
     code_version = "11"  # raise it when the page shows the same data in another way
 

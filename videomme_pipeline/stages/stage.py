@@ -348,7 +348,7 @@ class SharedStage(ABC):
 
     name: ClassVar[str]
     description: ClassVar[str]
-    upstream: ClassVar[tuple[str, ...]] = ()
+    shared_upstream: ClassVar[tuple[str, ...]] = ()
     """The labels of other shared stages upstream."""
     kinds: ClassVar[frozenset[str]]
     code_version: ClassVar[str]
@@ -363,6 +363,11 @@ class SharedStage(ABC):
     @property
     @abstractmethod
     def path(self) -> UPath: ...
+
+    @property
+    def upstream(self) -> tuple[str, ...]:
+        """The labels of the stages upstream: the scores of all benchmarks, and shared stages."""
+        return (*(f"{name}/scores" for name in self.project.benchmarks), *self.shared_upstream)
 
     @property
     def signature(self) -> UPath:

@@ -134,6 +134,15 @@ def put_in_place(new: Path, path: Path, *, only_new: bool = False) -> None:
     new.replace(path)
 
 
+def place_copy(source: Path, target: Path) -> None:
+    """Place the bytes of `source` at `target`, as a hard link if the file system allows it."""
+    with replacing(target) as new:
+        try:
+            os.link(source, new)
+        except OSError:  # on another disk
+            shutil.copyfile(source, new)
+
+
 @contextmanager
 def writing(path: Path | UPath) -> Iterator[None]:
     """Turn an error of the file system in the block into a `StorageError` that names `path`."""

@@ -14,7 +14,7 @@ from dagster._core.storage.event_log.base import EventLogStorage
 
 from tests.support.paths import ROOT
 from tests.support.projects import WriteProject
-from videomme_pipeline.assets.dagster_internals import Job, origin_of
+from videomme_pipeline.assets.dagster_internals import origin_of
 from videomme_pipeline.assets.processes import run_here
 from videomme_pipeline.project.runs.settings import CODE_LOCATION
 
@@ -62,14 +62,6 @@ def test_a_materialization_event_is_built_from_these_fields() -> None:
 
 def test_the_metadata_key_of_observed_sources_is_unchanged() -> None:
     assert SYSTEM_METADATA_KEY_SOURCE_ASSET_OBSERVATION == "__source_asset_observation__"
-
-
-def test_an_asset_job_has_the_type_that_dagster_does_not_export() -> None:
-    job = dg.define_asset_job("job", selection="*")
-    assert isinstance(job, Job)
-    assert "UnresolvedAssetJobDefinition" not in dir(dg), (
-        "dagster exports the type, so import it from there"
-    )
 
 
 @pytest.mark.parametrize("name", ["error_info", "level", "user_message", "run_id", "dagster_event"])

@@ -3,6 +3,7 @@
 import base64
 import json
 import re
+from types import SimpleNamespace
 
 import dagster as dg
 import pytest
@@ -170,7 +171,8 @@ def test_a_picture_that_is_too_large_is_replaced_by_a_note() -> None:
 
 
 def test_a_chart_that_cannot_be_drawn_is_replaced_by_a_note() -> None:
-    note = str(chart_picture(lambda: "not a chart", "by duration"))
+    damaged = SimpleNamespace(to_json=lambda: "not a chart")
+    note = str(chart_picture(lambda _: damaged, "by duration"))
     assert note.startswith("by duration: the chart cannot be drawn (ValueError: ")
 
 

@@ -16,6 +16,7 @@ from videomme_pipeline.assets.triggers.up_to_date import UP_TO_DATE, up_to_date_
 from videomme_pipeline.project.nightly.tracked import refused_files
 from videomme_pipeline.project.project import Project
 from videomme_pipeline.project.state.versions import CODE_VERSIONS
+from videomme_pipeline.stages.chain import all_stages
 
 
 def tick(project: Project, instance: dg.DagsterInstance) -> dict[str, dg.AssetCheckEvaluation]:
@@ -62,6 +63,24 @@ def test_the_check_follows_files_and_settings_that_dagster_does_not_know(
         "warehouse": True,
         "report_page": True,
     }
+
+
+def test_a_benchmark_without_evaluations_has_nothing_to_build(
+    project: Project, instance: dg.DagsterInstance
+) -> None:
+    path = project.configuration.folder / "benchmarks.yaml"
+    path.write_text(f"{path.read_text(encoding='utf-8')}smoke:\n", encoding="utf-8")
+    with_smoke = project.reopened()
+    others = [other for other in all_stages(with_smoke) if other.group == "smoke"]
+    assert [other.label for other in others] == ["smoke/questions", "smoke/videos"]
+    with dg.build_sensor_context(instance=instance) as context:
+        evaluated = up_to_date_sensor(with_smoke)(context)
+    assert isinstance(evaluated, dg.SensorResult)
+    shown = {event.asset_key: event for event in evaluated.asset_events}
+    for other in others:
+        result = shown[asset_key(other)]
+        assert isinstance(result, dg.AssetCheckEvaluation)
+        assert (result.passed, result.description) == (True, "0 fresh")
 
 
 def test_the_check_runs_after_its_asset(project: Project, instance: dg.DagsterInstance) -> None:

@@ -71,6 +71,8 @@ def test_all_frames_of_a_qwen3_video_fit_if_they_share_a_limit() -> None:
     ("values", "picture", "most"),
     [
         ({}, {"resize": "native"}, 86),
+        ({"engine_version": "0.33.0"}, {"resize": "native"}, 86),
+        ({"engine_version": "0.32.0"}, {"resize": "native"}, None),
         ({"frames_as": "frame_sequence"}, {"resize": "native"}, 86),
         ({"frames_as": "video_file"}, {}, 115),
         ({}, {}, 501),  # 796 × 448 pixels

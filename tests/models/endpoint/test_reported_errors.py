@@ -57,6 +57,7 @@ def test_a_prompt_that_is_too_long_is_never_retried(status: int, message: str) -
     assert isinstance(failure, ResponseFailure)
     assert failure.kind is FailureKind.TOO_LARGE
     assert not failure.kind.is_transient
+    assert ".;" not in str(failure)
 
 
 def test_a_video_of_one_frame_is_explained_without_its_pixels() -> None:

@@ -16,7 +16,7 @@ from videomme_pipeline.models.endpoint.served import (
     ServerDownError,
     list_models,
     reported_identity,
-    reported_version,
+    reported_values,
 )
 from videomme_pipeline.models.endpoint.spec import EndpointSpec
 
@@ -104,12 +104,12 @@ def test_any_other_answer_is_an_error_without_the_key(
 @pytest.mark.parametrize("status", [500, 502, 503])
 def test_a_server_with_only_internal_errors_is_down(status: int) -> None:
     with endpoint(status, lambda: iter([b"{}"])) as url, pytest.raises(ServerDownError):
-        reported_version(url, Profile.VLLM, None)
+        reported_values(url, Profile.VLLM, None)
 
 
 def test_a_server_without_a_report_is_up() -> None:
     with endpoint(404, lambda: iter([b"{}"])) as url:
-        assert reported_version(url, Profile.VLLM, None) is None
+        assert "version" not in reported_values(url, Profile.VLLM, None)
 
 
 REPORTS: Mapping[Profile, Mapping[str, Any]] = {

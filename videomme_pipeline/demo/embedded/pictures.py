@@ -96,14 +96,12 @@ def distinct(pictures: Sequence[Picture]) -> list[Picture]:
         np.asarray(Image.open(io.BytesIO(picture.data)).convert("L").resize((64, 36)), np.float32)
         for picture in pictures
     ]
-    chosen = [0]
-    distance = np.array([np.abs(other - small[0]).mean() for other in small])
-    while len(chosen) < MAX_PICTURES:
+    chosen: list[int] = []
+    distance = np.full(len(small), np.inf)
+    while len(chosen) < MAX_PICTURES and distance.max() >= MIN_PICTURE_DIFFERENCE:
         farthest = int(distance.argmax())
-        if distance[farthest] < MIN_PICTURE_DIFFERENCE:
-            break
         chosen.append(farthest)
-        away = np.array([np.abs(other - small[farthest]).mean() for other in small])
+        away = [np.abs(other - small[farthest]).mean() for other in small]
         distance = np.minimum(distance, away)
     return [pictures[number] for number in sorted(chosen)]
 

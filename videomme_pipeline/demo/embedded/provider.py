@@ -4,7 +4,7 @@ The model is imported when it is built, so its identity is known even without th
 """
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
@@ -18,6 +18,7 @@ from videomme_pipeline.models.video_llm import VideoLLM
 class EmbeddedSpec(ModelSpec):
     """OCR and SmolLM2-135M in a child process."""
 
+    sees_frame_times: ClassVar[bool] = True
     kind: Literal["embedded"] = "embedded"
     # A question that crashes the model three times will crash it again.
     limits: Limits = Field(
@@ -27,10 +28,6 @@ class EmbeddedSpec(ModelSpec):
     @property
     def identity(self) -> Mapping[str, object]:
         return {"kind": self.kind, **identity.embedded_identity()}
-
-    @property
-    def sees_frame_times(self) -> bool:
-        return True
 
     def check_installed(self) -> None:
         missing = [

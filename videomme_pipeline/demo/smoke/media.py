@@ -2,8 +2,6 @@
 
 import json
 import logging
-import os
-import shutil
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -18,7 +16,7 @@ from videomme_pipeline.demo.smoke.scripts import DATA, DRAWING_VERSION, Script, 
 from videomme_pipeline.errors import AnnotationError
 from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.rows import from_values
-from videomme_pipeline.storage.publish import publish, replacing
+from videomme_pipeline.storage.publish import place_copy, publish, replacing
 
 _log = logging.getLogger(__name__)
 
@@ -132,15 +130,11 @@ def _comment(video: Path) -> str | None:
 
 
 def _place_copy(source: Path, target: Path) -> None:
-    """Place the same bytes under another name, as a hard link if the file system allows it."""
+    """Place the same bytes under another name."""
     if target.exists() and (target.samefile(source) or target.read_bytes() == source.read_bytes()):
         return
     _warn_if_replaced(target)
-    with replacing(target) as temporary:
-        try:
-            os.link(source, temporary)
-        except OSError:
-            shutil.copyfile(source, temporary)
+    place_copy(source, target)
 
 
 def _warn_if_replaced(video: Path) -> None:

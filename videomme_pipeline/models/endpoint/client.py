@@ -16,7 +16,7 @@ from videomme_pipeline.models.endpoint.body import (
 from videomme_pipeline.models.endpoint.frame_tokens import TIME_TOKENS, context_problem
 from videomme_pipeline.models.endpoint.reply import frames_warning, read_reply, reported_cost
 from videomme_pipeline.models.endpoint.reported_errors import status_failure
-from videomme_pipeline.models.endpoint.served import ServerDownError, is_silent, reported_version
+from videomme_pipeline.models.endpoint.served import ServerDownError, is_silent, reported_values
 from videomme_pipeline.models.endpoint.spec import EndpointSpec
 from videomme_pipeline.models.endpoint.transport import Connections
 from videomme_pipeline.models.endpoint.video_file import share_video
@@ -91,7 +91,8 @@ class OpenAICompatibleModel:
         """Look up the engine's version. A known version is kept until another one is reported."""
         spec = self.spec
         try:
-            if version := reported_version(spec.url, spec.profile, self._api_key):
+            values = reported_values(spec.url, spec.profile, self._api_key)
+            if version := values.get("version"):
                 self.spec = spec.with_version(version)
         except ServerDownError as error:
             if spec.known_version is None:

@@ -70,6 +70,8 @@ class EndpointProfile(Spec):
     max_body_bytes: ByteSize | None = None
     max_decoded_bytes: int | None = None
     """Default limit of all pictures of a request as pixels, at servers that were not changed."""
+    max_decoded_since: tuple[int, int] = (0, 0)
+    """Major and minor number of the first version that has this limit."""
     token_limit_parameter: str = "max_tokens"
     answer_constraint: AnswerConstraint | None = None
     reasoning_fields: tuple[str, ...] = ("reasoning_content", "reasoning")

@@ -73,7 +73,8 @@ def permanent_failure(
         return None
     reported = f"HTTP {status}: {message}"
     if not error.ends_run:
-        return ResponseFailure(error.kind, f"{reported}; {error.next_step}", status=status)
+        text = f"{reported.removesuffix('.')}; {error.next_step}"
+        return ResponseFailure(error.kind, text, status=status)
     no_key = "OPENAI_API_KEY, or name another one with `api_key_env` in models.yaml"
     values = {"served_name": spec.served_name, "key_variable": spec.api_key_env or no_key}
     return ModelError(

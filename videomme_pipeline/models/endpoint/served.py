@@ -152,12 +152,7 @@ def get(
     return redaction.redact_bytes(content)
 
 
-def reported_version(base_url: str, profile: Profile, api_key: str | None) -> str | None:
-    """The engine's version that a server reports, or None. Raises ServerDownError if it is down."""
-    return _reported(base_url, profile, api_key).get("version")
-
-
-def _reported(base_url: str, profile: Profile, api_key: str | None) -> dict[str, str]:
+def reported_values(base_url: str, profile: Profile, api_key: str | None) -> dict[str, str]:
     """The values that a server reports, by name. Raises ServerDownError if it is down."""
     root, values = base_url.rstrip("/").removesuffix("/v1"), dict[str, str]()
     for path, keys in PROFILES[profile].reports.items():
@@ -177,7 +172,7 @@ def reported_identity(
 ) -> ServerIdentity | None:
     """Facts that the server at `base_url` reports, or None without an answer or without facts."""
     try:
-        values = _reported(base_url, profile, api_key)
+        values = reported_values(base_url, profile, api_key)
     except ServerDownError:
         return None
     if profile is Profile.VLLM and values:

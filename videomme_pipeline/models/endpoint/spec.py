@@ -17,7 +17,7 @@ from videomme_pipeline.models.endpoint import frame_tokens as token_rules
 from videomme_pipeline.models.endpoint.endpoints import PROFILES, EndpointProfile, FramesAs, Profile
 from videomme_pipeline.models.endpoint.managed import Serve, ServeSpec
 from videomme_pipeline.models.endpoint.served import ServedModel, list_models, reported_identity
-from videomme_pipeline.models.identity import ServerIdentity, shown_differences
+from videomme_pipeline.models.identity import ServerIdentity, release_of, shown_differences
 from videomme_pipeline.models.pricing import OPENAI_URL, Prices, Tariff
 from videomme_pipeline.models.spec import ModelSpec, Schedule
 
@@ -341,15 +341,18 @@ class EndpointSpec(ModelSpec):
 
         vLLM counts 4 bytes per pixel of a picture, and 3 of a frame that it takes from a video.
         """
-        limit = self.endpoint_profile.max_decoded_bytes
+        profile, release = self.endpoint_profile, release_of(self.known_version)
+        limit = profile.max_decoded_bytes
+        if limit is None or self.serve or (release and release < profile.max_decoded_since):
+            return None
         width, height = size if self.reads_video else picture.size(*size, frames)
         pixel_bytes = 3 if self.reads_video else 4
-        if limit is None or self.serve or frames * width * height * pixel_bytes <= limit:
+        if frames * width * height * pixel_bytes <= limit:
             return None
         return (
-            f"{frames} frames of {width} × {height} pixels have more than {limit >> 20} MiB, which "
-            "vLLM rejects from 0.33 on; start it with VLLM_MAX_MEDIA_REQUEST_DECODE_BYTES=0, or "
-            "choose fewer or smaller frames"
+            f"{frames} frames of {width} × {height} pixels have more than {limit / 2**20:.0f} MiB, "
+            "which vLLM rejects from 0.33 on; start it with VLLM_MAX_MEDIA_REQUEST_DECODE_BYTES=0, "
+            "or choose fewer or smaller frames"
         )
 
     def tokens_of(self, frames: FrameSet) -> int | None:

@@ -8,8 +8,6 @@ processor. The loaders of Qwen's models ignore `num_frames`, and only these load
 `min_frames` and `max_frames`. The backend `opencv` is the loader of all earlier versions.
 """
 
-import os
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -28,7 +26,7 @@ from videomme_pipeline.models.endpoint.frame_tokens import family_of
 from videomme_pipeline.models.endpoint.spec import EndpointSpec
 from videomme_pipeline.models.identity import release_of
 from videomme_pipeline.models.video_llm import FailureKind, Request, ResponseFailure
-from videomme_pipeline.storage.publish import put_in_place, scratch_folder, writing
+from videomme_pipeline.storage.publish import place_copy
 
 VIDEO_FILE_VERSION = 2
 """Part of the fingerprint of requests with a video. Increase it when a form changes so that an
@@ -104,16 +102,9 @@ def video_file(spec: EndpointSpec, request: Request) -> Path:
 
 def share_video(spec: EndpointSpec, request: Request) -> None:
     """Put the video of `request` into the shared folder, if the folder does not contain it."""
-    target, source = video_file(spec, request), _video(spec, request).path
-    if target.exists():
-        return
-    with writing(target), scratch_folder(target) as scratch:
-        copy = scratch / target.name
-        try:
-            os.link(source, copy)
-        except OSError:  # on another disk
-            shutil.copyfile(source, copy)
-        put_in_place(copy, target)
+    target = video_file(spec, request)
+    if not target.exists():
+        place_copy(_video(spec, request).path, target)
 
 
 def _video(spec: EndpointSpec, request: Request) -> WholeVideo:

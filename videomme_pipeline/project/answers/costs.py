@@ -41,6 +41,9 @@ def estimate_responses(
         return None
     selected = benchmark.snapshot.questions_of(evaluation)
     questions = sum(len(selected[video_id]) for video_id in video_ids)
+    servers = benchmark.server_record.seen(model)
+    if servers and (version := servers[0].identity.version):
+        model = model.with_version(version)
     with _journal(benchmark) as journal:
         pending = _Pending(evaluation, model, model.context_tokens(), journal)
         return estimate_cost(
