@@ -82,11 +82,11 @@ def name_programs(project: "Project") -> None:
 @contextmanager
 def showing_progress() -> Iterator["Callable[[StageProgress], None]"]:
     """A function that shows progress on standard error, within the block."""
-    from videomme_pipeline.reports.terminal.progress import ProgressLines
+    from videomme_pipeline.reports.terminal.progress import progress_on
 
     def show(progress: "StageProgress") -> None:
         wait = ", ".join(filter(None, [progress.workers, progress.wait]))
-        lines.show(progress.what, progress.done, progress.total, failed=progress.failed, wait=wait)
+        write(progress.what, progress.done, progress.total, failed=progress.failed, wait=wait)
 
-    with ProgressLines(err) as lines:
+    with progress_on(err) as write:
         yield show
