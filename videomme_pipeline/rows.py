@@ -108,11 +108,8 @@ def from_table(table: pa.Table, row_class: type[Row]) -> list[Row]:
 
     A column with a default may be missing, as in older files. Raises KeyError without another one.
     """
-
-    def read(name: str, hint: Any) -> list[Any]:
-        return _restored(table.column(name).to_pylist(), hint)
-
-    return list(_built(row_class, frozenset(table.column_names), read, table.num_rows))
+    names = frozenset(table.column_names)
+    return list(_built(row_class, names, lambda n: table.column(n).to_pylist(), table.num_rows))
 
 
 def to_values(row: Any) -> dict[str, Any]:
@@ -123,11 +120,7 @@ def to_values(row: Any) -> dict[str, Any]:
 
 def from_values(values: Mapping[str, Any], row_class: type[Row]) -> Row:
     """Return the row with these columns. Raises KeyError if one without a default is missing."""
-
-    def read(name: str, hint: Any) -> list[Any]:
-        return _restored([values[name]], hint)
-
-    (row,) = _built(row_class, values.keys(), read, 1)
+    (row,) = _built(row_class, values.keys(), lambda name: [values[name]], 1)
     return row
 
 
@@ -193,15 +186,15 @@ def _typed_fields(row_class: type) -> tuple[tuple[Field[Any], Any], ...]:
 
 
 def _built(
-    row_class: type[Row], names: Iterable[str], read: Callable[[str, Any], list[Any]], count: int
+    row_class: type[Row], names: Iterable[str], read: Callable[[str], list[Any]], count: int
 ) -> Iterator[Row]:
-    """The rows of `row_class`. `read` returns the `count` values of a column by name and type."""
+    """The rows of `row_class`. `read` returns the `count` stored values of a column by name."""
     values: dict[str, Iterable[Any]] = {}
     for field, hint in _typed_fields(row_class):  # type: ignore[arg-type]
         if is_dataclass(hint):
             values[field.name] = _built(hint, names, read, count)  # type: ignore[arg-type]
         elif field.default is MISSING or field.name in names:
-            values[field.name] = read(field.name, hint)
+            values[field.name] = _restored(read(field.name), hint)
     if not values:
         return iter([row_class() for _ in range(count)])
     return (

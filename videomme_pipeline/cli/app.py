@@ -20,11 +20,10 @@ def main() -> None:
 
 def run_command() -> None:
     """Run the command of `sys.argv`. Print a `VideoMMEError` as one paragraph without traceback."""
-    from rich.markup import escape
-
     from videomme_pipeline.cli.commands import app
     from videomme_pipeline.cli.output import err
     from videomme_pipeline.errors import VideoMMEError
+    from videomme_pipeline.reports.terminal.tables import show_line
 
     _set_encodings()
     if odd := [name for name in sys.argv if name.encode(errors="replace").decode() != name]:
@@ -33,7 +32,7 @@ def run_command() -> None:
     try:
         app()
     except VideoMMEError as error:
-        err.print(f"[bold red]Error:[/] {escape(str(error))}", highlight=False, soft_wrap=True)
+        show_line(err, str(error), "Error:", "bold red")
         sys.exit(1)
 
 

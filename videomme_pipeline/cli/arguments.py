@@ -1,8 +1,7 @@
 """Options of several commands, and checks of their values."""
 
 import re
-from collections.abc import Sequence
-from enum import StrEnum
+from collections.abc import Iterable, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
@@ -15,7 +14,7 @@ from videomme_pipeline.errors import ConfigurationError, ModelError
 if TYPE_CHECKING:
     from videomme_pipeline.evaluation.folder import Configuration
 
-Kind = TypeVar("Kind", bound=StrEnum)
+Name = TypeVar("Name", bound=str)
 
 
 def complete_evaluation(typed: str) -> list[str]:
@@ -182,15 +181,11 @@ def check_output(output: Path | None) -> None:
         )
 
 
-def choice(kinds: type[Kind], value: str, what: str) -> Kind:
-    """`value` as a member of `kinds`, with the errors of `known_name`."""
-    return kinds(known_name([kind.value for kind in kinds], value, what))
-
-
-def known_name(names: list[str], value: str, what: str) -> str:
-    """`value`, which must be one of `names`."""
+def choice(names: Iterable[Name], value: str, what: str) -> Name:
+    """The member of `names`, which may be an enum, that equals `value`."""
     from videomme_pipeline.configuration import nearest
 
-    if value not in names:
-        raise ConfigurationError(f"no {what} `{value}`: {nearest(value, names)}")
-    return value
+    members = {str(name): name for name in names}
+    if value not in members:
+        raise ConfigurationError(f"no {what} `{value}`: {nearest(value, members)}")
+    return members[value]

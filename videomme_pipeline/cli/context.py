@@ -4,10 +4,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from rich.markup import escape
-
 from videomme_pipeline.cli.output import err, note
 from videomme_pipeline.cli.stopping import on_stop
+from videomme_pipeline.reports.terminal.tables import show_line
 
 if TYPE_CHECKING:
     from videomme_pipeline.assets.instance import Instance
@@ -30,8 +29,7 @@ def open_project(
     project = open_project(on_progress=on_progress or ignore, on_message=note)
     for name, problem in project.configuration.problems.items():
         if name not in (evaluations or ()):
-            text = f"[yellow]Skipped:[/] {escape(str(problem))}"
-            err.print(text, highlight=False, soft_wrap=True)
+            show_line(err, str(problem), "Skipped:", "yellow")
     return project
 
 
@@ -84,11 +82,11 @@ def name_programs(project: "Project") -> None:
 @contextmanager
 def showing_progress() -> Iterator["Callable[[StageProgress], None]"]:
     """A function that shows progress on standard error, within the block."""
-    from videomme_pipeline.reports.terminal.progress import ProgressLines
+    from videomme_pipeline.reports.terminal.progress import progress_on
 
     def show(progress: "StageProgress") -> None:
         wait = ", ".join(filter(None, [progress.workers, progress.wait]))
-        lines.show(progress.what, progress.done, progress.total, failed=progress.failed, wait=wait)
+        write(progress.what, progress.done, progress.total, failed=progress.failed, wait=wait)
 
-    with ProgressLines(err) as lines:
+    with progress_on(err) as write:
         yield show

@@ -293,29 +293,24 @@ def power(
     benchmark = benchmark or arguments.DEFAULT_BENCHMARK
     rows = None if evaluation is None else _answered(evaluation)
     size = _size(rows, benchmark, videos, questions, per_video)
-    noise = None
+    shares = analysis.USUAL_DISCORDANCES if discordance is None else [discordance]
+    noises = [analysis.Noise(share, analysis.USUAL_CORRELATION) for share in shares]
+    pair: Sequence[Sequence[ScoredQuestion]] | None = None
     if rows is not None and discordance is None:
-        pair: Sequence[Sequence[ScoredQuestion]] | None = (
-            analysis.first_repeats(rows) if against is None else (rows, _answered(against))
-        )
-        noise = analysis.measure_noise(*pair) if pair else None
-    if correlation is None:
-        correlation = analysis.USUAL_CORRELATION if noise is None else noise.correlation
-    if discordance is not None:
-        discordances: Sequence[float] = [discordance]
-    else:
-        discordances = [noise.discordance] if noise else analysis.USUAL_DISCORDANCES
+        pair = analysis.first_repeats(rows) if against is None else (rows, _answered(against))
+    if pair:
+        noises = [analysis.measure_noise(*pair)]
     analyses = [
         analysis.PowerAnalysis(
             videos=size[0],
             questions=size[1],
             cluster_size=size[2],
-            discordance=share,
-            correlation=correlation,
+            discordance=noise.discordance,
+            correlation=noise.correlation if correlation is None else correlation,
             alpha=alpha,
             power=power,
         )
-        for share in discordances
+        for noise in noises
     ]
     show(analyses, show_power, as_json=as_json)
 

@@ -107,7 +107,7 @@ def scores(
     ]
     names = list(dict.fromkeys(cell["benchmark"] for cell in cells))
     for name in benchmarks or ():
-        arguments.known_name(names, name, "evaluated benchmark")
+        arguments.choice(names, name, "evaluated benchmark")
     if benchmarks and len(benchmarks) == 1:
         of_benchmark = [shown.evaluation for shown in results.scores(benchmarks[0])]
         show(score_tables(store, of_benchmark), show_score_tables, as_json=as_json)
@@ -184,7 +184,7 @@ def export(
     from videomme_pipeline.formats.registry import FORMATS, write_results
 
     results = [name for name, file_format in FORMATS.items() if file_format.rows is not None]
-    name = arguments.known_name([*results, "hugging_face"], form, "format")
+    name = arguments.choice([*results, "hugging_face"], form, "format")
     store = open_project().store
     scored = _scored(store, evaluation)
     if to is not None:
@@ -222,7 +222,7 @@ def _propose(
     from videomme_pipeline.scoring.scored_question import too_few_answers
 
     site, _, repository = to.partition(":")
-    arguments.known_name(["hub"], site, "site")
+    arguments.choice(["hub"], site, "site")
     repository = model_repository(scored, repository)
     if problem := too_few_answers(scored.rows, scored.benchmark.size.questions):
         raise ScoringError(

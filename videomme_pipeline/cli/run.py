@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from videomme_pipeline.cli import arguments
-from videomme_pipeline.cli.context import instance_for, open_for_plan, open_project
+from videomme_pipeline.cli.context import instance_for, open_for_plan
 from videomme_pipeline.cli.output import announce, err, note, out, print_json, show, write
 from videomme_pipeline.errors import ConfigurationError, listed
 from videomme_pipeline.reports.terminal import runs
@@ -182,16 +182,14 @@ def sweep(
 
     axes = {"sampling": sampling, "subtitles": subtitles, "prompt": prompt}
     chosen = {key: values for key, values in axes.items() if values}
-    if dry_run:
-        with open_for_plan([evaluation]) as project:
-            configuration = project.configuration
-            names, new = _combinations(configuration, evaluation, chosen)
+    with open_for_plan([evaluation]) as project:
+        configuration = project.configuration
+        names, new = _combinations(configuration, evaluation, chosen)
+        if dry_run:
             planned = {**configuration.evaluations, **{name: e for name, (_, e) in new.items()}}
             configuration = replace(configuration, evaluations=planned)
             show_plan(replace(project, configuration=configuration), names, as_json=as_json)
-        return
-    configuration = open_project().configuration
-    names, new = _combinations(configuration, evaluation, chosen)
+            return
     for name, (keys, _) in new.items():
         write_evaluation(configuration, name, keys)
     note(f"{len(names)} evaluations, {len(new)} of them new: {', '.join(names)}")

@@ -7,7 +7,7 @@ from typing import Any
 
 from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.benchmarks.registry import find_benchmark
-from videomme_pipeline.cli.arguments import DEFAULT_BENCHMARK, choice, known_name, renamed_columns
+from videomme_pipeline.cli.arguments import DEFAULT_BENCHMARK, choice, renamed_columns
 from videomme_pipeline.cli.output import err, note
 from videomme_pipeline.configuration import nearest
 from videomme_pipeline.errors import ConfigurationError
@@ -133,7 +133,7 @@ def file_options(
         annotations=annotations,
         questions=() if stored is None else tuple(read_rows(stored, Question)),
         columns=renamed_columns(columns),
-        track=known_name([*TRACKS, UNKNOWN_TRACK], track, "track"),
+        track=choice([*TRACKS, UNKNOWN_TRACK], track, "track"),
         **others,
     )
 

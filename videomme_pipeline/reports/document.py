@@ -76,13 +76,15 @@ def shorten(text: str, span: tuple[int, int] | None = None) -> str | dict[str, A
     if span is not None:
         margin = SHORT_TEXT // 8
         kept.append((max(0, span[0] - margin), min(len(text), span[1] + margin)))
-    parts: list[dict[str, Any]] = []
+    parts: list[dict[str, Any]] = [{"start": 0, "text": ""}]
     position = 0
-    for start, end in _merged(kept):
+    for start, end in sorted(kept):
         if start > position:
             parts.append({"cut": utf16_length(text[position:start])})
-        parts.append({"start": utf16_length(text[:start]), "text": text[start:end]})
-        position = end
+            parts.append({"start": utf16_length(text[:start]), "text": ""})
+            position = start
+        parts[-1]["text"] += text[position:end]
+        position = max(position, end)
     return {"parts": parts}
 
 
@@ -108,16 +110,6 @@ def content_policy(style: str, script: str, *, is_served: bool = False) -> str:
 
 def _digest(text: str) -> str:
     return f"sha256-{b64encode(sha256(text.encode()).digest()).decode()}"
-
-
-def _merged(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    merged: list[tuple[int, int]] = []
-    for start, end in sorted(spans):
-        if merged and start <= merged[-1][1]:
-            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
-        else:
-            merged.append((start, end))
-    return merged
 
 
 @cache

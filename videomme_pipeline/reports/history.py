@@ -9,7 +9,7 @@ from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.errors import ScoringError
 from videomme_pipeline.reports.comparisons import overall_difference
 from videomme_pipeline.reports.document import Json, shorten
-from videomme_pipeline.reports.numbers import answer_cells, interval
+from videomme_pipeline.reports.numbers import Numbers, answer_cells, interval
 from videomme_pipeline.reports.stored import ScoredEvaluation
 from videomme_pipeline.scoring.nightly.assess import read_findings
 from videomme_pipeline.scoring.nightly.policy import NightlyCheck
@@ -21,18 +21,15 @@ from videomme_pipeline.storage.names import record_of
 from videomme_pipeline.storage.tables import read_rows
 
 
-def history(
-    store: Store, evaluations: Sequence[ScoredEvaluation], nightly_runs: Sequence[Mapping[str, Any]]
-) -> list[Json]:
-    """One entry per row of `nightly_runs` (from `accuracy_by_nightly_run`), oldest first.
+def history(store: Store, numbers: Numbers) -> list[Json]:
+    """One entry per row of the view `accuracy_by_nightly_run`, oldest first.
 
     `value` is the group score if there is one, else the accuracy, with failed questions counted as
     wrong as in every score. `findings` are the failed checks, or None before an assessment.
     """
-    indexes = {evaluation.name: index for index, evaluation in enumerate(evaluations)}
     return [
         {
-            "evaluation": indexes[row["evaluation"]],
+            "evaluation": numbers.index[row["evaluation"]],
             "date": row["observation"],
             "n": row["responses"],
             "unreadable": row["unreadable"],
@@ -41,20 +38,18 @@ def history(
             **_group_score(store, row),
             "findings": _findings(store, row),
         }
-        for row in nightly_runs
+        for row in numbers.view("accuracy_by_nightly_run")
     ]
 
 
-def checkpoint_points(
-    evaluations: Sequence[ScoredEvaluation], checkpoints: Sequence[Mapping[str, Any]]
-) -> list[Json]:
-    """One entry per row of `checkpoints` (from `accuracy_by_checkpoint`), by run and step."""
+def checkpoint_points(numbers: Numbers) -> list[Json]:
+    """One entry per row of the view `accuracy_by_checkpoint`, by run and step."""
     names = ("run", "step", "template", "outcome", "reason", "failed")
-    indexes = {evaluation.name: index for index, evaluation in enumerate(evaluations)}
+    checkpoints = numbers.view("accuracy_by_checkpoint")
     return [
         {
             **{name: row[name] for name in names},
-            "evaluation": indexes[row["evaluation"]],
+            "evaluation": numbers.index[row["evaluation"]],
             "n": row["responses"],
             **interval(row, "score"),
             "difference": _fraction(row["difference"]),
@@ -63,7 +58,7 @@ def checkpoint_points(
     ]
 
 
-def race_looks(looks: Sequence[Mapping[str, Any]]) -> list[Json]:
+def race_looks(numbers: Numbers) -> list[Json]:
     """One entry per row of the table `races`, by race and videos. Differences are fractions."""
     names = ("baseline", "candidate", "videos", "all_videos", "questions", "failed", "p_value")
     return [
@@ -75,7 +70,9 @@ def race_looks(looks: Sequence[Mapping[str, Any]]) -> list[Json]:
             "boundary": _fraction(row["boundary"]),
             "margin": _fraction(row["margin"]),
         }
-        for row in sorted(looks, key=lambda r: (r["baseline"], r["candidate"], r["videos"]))
+        for row in sorted(
+            numbers.view("races"), key=lambda r: (r["baseline"], r["candidate"], r["videos"])
+        )
     ]
 
 

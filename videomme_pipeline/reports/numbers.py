@@ -42,7 +42,7 @@ class Numbers:
     shown: Sequence[ScoredEvaluation]
 
     @cached_property
-    def _index(self) -> dict[str, int]:
+    def index(self) -> dict[str, int]:
         return {evaluation.name: index for index, evaluation in enumerate(self.shown)}
 
     def evaluations(self) -> list[Json]:
@@ -132,10 +132,10 @@ class Numbers:
         rows = self.view("track_against_track")
         for row in sorted(rows, key=lambda row: order.index(row["duration"])):
             pair = row["with_subtitles"], row["without_subtitles"]
-            if self._index.keys() >= {*pair}:
+            if self.index.keys() >= {*pair}:
                 of_all = row["duration"] == "all"
                 difference = interval(row, "difference")
-                pairs[self._index[pair[0]], self._index[pair[1]]].append(
+                pairs[self.index[pair[0]], self.index[pair[1]]].append(
                     {
                         "by": "" if of_all else "Duration",
                         "value": "All questions" if of_all else row["duration"],
@@ -156,7 +156,7 @@ class Numbers:
             f'select * from "{name}" where benchmark = ? order by all',
             [self.benchmark.name],
         )
-        shown = [row for row in rows if row.get("evaluation") in {None, *self._index}]
+        shown = [row for row in rows if row.get("evaluation") in {None, *self.index}]
         for row in shown:
             for facet in self.benchmark.facets:
                 # The column is text if another benchmark has texts in a facet of this name.
@@ -185,7 +185,7 @@ class Numbers:
         for row in self.view(view):
             key = tuple(row[facet.column] for facet in facets)
             row_cells = cells.setdefault(key, [None] * len(self.shown))
-            row_cells[self._index[row["evaluation"]]] = _cell(row, measure)
+            row_cells[self.index[row["evaluation"]]] = _cell(row, measure)
         ordered = [key[::-1] for key in product(*map(self._values, reversed(facets)))]
         return [
             {

@@ -87,15 +87,15 @@ class _BenchmarkPage:
     across: Sequence[Mapping[str, Any]]
     """Rows of the view `across_benchmarks` for these evaluations, with their settings."""
 
-    def texts(self, *, is_short: bool) -> Json:
-        return {
-            "videos": read_texts(self.shown, is_short=is_short),
-            "runs": [run.texts(is_short=is_short) for run in self.last_runs],
-        }
-
 
 def _details(pages: Sequence[_BenchmarkPage], *, is_short: bool = False) -> Json:
-    return {page.summary["name"]: page.texts(is_short=is_short) for page in pages}
+    return {
+        page.summary["name"]: {
+            "videos": read_texts(page.shown, is_short=is_short),
+            "runs": [run.texts(is_short=is_short) for run in page.last_runs],
+        }
+        for page in pages
+    }
 
 
 def _collect(
@@ -155,9 +155,9 @@ def _benchmark_page(
         "crossed": numbers.crossed(),
         "tracks": numbers.tracks(),
         "comparisons": comparisons(evaluations, _ranking(entries), titles),
-        "history": history(results.store, evaluations, numbers.view("accuracy_by_nightly_run")),
-        "checkpoints": checkpoint_points(evaluations, numbers.view("accuracy_by_checkpoint")),
-        "races": race_looks(numbers.view("races")),
+        "history": history(results.store, numbers),
+        "checkpoints": checkpoint_points(numbers),
+        "races": race_looks(numbers),
         "last_runs": [run.numbers(questions) for run in runs],
         "published": published_results(benchmark),
         "bibtex": declared.bibtex,

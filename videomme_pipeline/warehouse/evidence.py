@@ -70,18 +70,19 @@ def stored_runs(
     """The runs of all evaluations of `benchmark` with scores, or only one, ordered by name."""
     questions = group_by_video(_questions(results, benchmark))
     current = {video_id: fingerprint(on_video) for video_id, on_video in questions.items()}
-    media = {video.video_id: video for video in _rows(connection, "videos", Video, benchmark)}
+    media = {v.video_id: v for v in _rows(connection, "videos", Video, benchmark=benchmark)}
     shown = {scores.evaluation: scores for scores in results.scores(benchmark)}
     runs = []
     for name in _scored(connection).get(benchmark, []) if only is None else [only]:
         specification = stored_settings(shown[name].path) if name in shown else {}
-        videos = _rows(connection, "evaluated_videos", EvaluatedVideo, benchmark, name)
+        of_run = {"benchmark": benchmark, "evaluation": name}
+        videos = _rows(connection, "evaluated_videos", EvaluatedVideo, **of_run)
         selected = Selection.stored_in(specification).of(questions).values()
         run = Run(
             name=name,
             benchmark=find_benchmark(benchmark),
             questions={q.question_id: q for on_video in selected for q in on_video},
-            answers=_rows(connection, "scored_questions", Answer, benchmark, name),
+            answers=_rows(connection, "scored_questions", Answer, **of_run),
             specification=specification,
             question_fingerprints=current,
             videos={video.video_id: video for video in videos},
@@ -103,14 +104,10 @@ def _questions(results: Results, benchmark: str) -> list[Question]:
 
 
 def _rows(
-    connection: duckdb.DuckDBPyConnection,
-    table: str,
-    row_class: type[Row],
-    benchmark: str,
-    evaluation: str | None = None,
+    connection: duckdb.DuckDBPyConnection, table: str, row_class: type[Row], **selected: str
 ) -> list[Row]:
+    """The rows of a table whose columns have the values in `selected`."""
     columns = ", ".join(map(identifier, arrow_schema(row_class).names))  # type: ignore[arg-type]
-    selected = {"benchmark": benchmark} | ({} if evaluation is None else {"evaluation": evaluation})
     condition = " and ".join(f"{column} = ?" for column in selected)
     rows = connection.sql(
         f"select {columns} from {identifier(table)} where {condition}",

@@ -4,7 +4,7 @@ import json
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from videomme_pipeline.benchmarks.registry import registered_benchmarks
 from videomme_pipeline.errors import SubtitleError
 from videomme_pipeline.frames.cache import DecodeTime
 from videomme_pipeline.responses.response import AttemptRow
-from videomme_pipeline.rows import arrow_schema, to_table
+from videomme_pipeline.rows import NOT_STORED, arrow_schema, to_table
 from videomme_pipeline.scoring.findings.run import EvaluatedVideo
 from videomme_pipeline.scoring.scored_question import ObservedQuestion, Outcome, ScoredQuestion
 from videomme_pipeline.scoring.statistics.groups import GroupRule, group_score, linear_score
@@ -29,7 +29,7 @@ from videomme_pipeline.scoring.verdicts import Checkpoint, RecordedLook
 from videomme_pipeline.storage.objects import reaching
 from videomme_pipeline.storage.results import Results
 from videomme_pipeline.storage.tables import read_tables
-from videomme_pipeline.subtitles.cues import read_subtitles
+from videomme_pipeline.subtitles.cues import Cue, read_subtitles
 from videomme_pipeline.videos.probe import Video
 from videomme_pipeline.warehouse.definitions import identifier, literal
 
@@ -141,18 +141,12 @@ def _with_facets(rows: pa.Table, types: Mapping[str, type]) -> pa.Table:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubtitleSegment:
-    """One cue of a subtitle file: a subtitle (SRT) or a word (v2), with its time, not aligned.
-
-    `number` is its position in the file from 0. `subtitle_hash` is the BLAKE3 of the file.
-    """
+    """One cue, not aligned, of the subtitle file whose BLAKE3 is `subtitle_hash`."""
 
     benchmark: str
     video_id: str
     subtitle_hash: str
-    number: int
-    start_seconds: float
-    end_seconds: float
-    text: str
+    cue: Cue = field(metadata={NOT_STORED: ("line",)})
 
 
 def add_segments(connection: duckdb.DuckDBPyConnection, previous: Path) -> None:
@@ -197,13 +191,7 @@ def _segments(
         return
     for cue in cues:
         yield SubtitleSegment(
-            benchmark=benchmark,
-            video_id=video_id,
-            subtitle_hash=subtitle_hash,
-            number=cue.number,
-            start_seconds=cue.start_seconds,
-            end_seconds=cue.end_seconds,
-            text=cue.text,
+            benchmark=benchmark, video_id=video_id, subtitle_hash=subtitle_hash, cue=cue
         )
 
 

@@ -4,16 +4,16 @@ import io
 
 from rich.console import Console
 
-from videomme_pipeline.reports.terminal.progress import ProgressLines
+from videomme_pipeline.reports.terminal.progress import progress_on
 
 
 def test_a_wait_is_printed_once_and_at_once() -> None:
     sink = io.StringIO()
-    with ProgressLines(Console(file=sink)) as lines:
-        lines.show("served: responses", 1, 9)
+    with progress_on(Console(file=sink)) as show:
+        show("served: responses", 1, 9)
         for done in (2, 3):
-            lines.show("served: responses", done, 9, wait="the endpoint asks for a pause of 40 s")
-        lines.show("served: responses", 9, 9)
+            show("served: responses", done, 9, wait="the endpoint asks for a pause of 40 s")
+        show("served: responses", 9, 9)
     assert sink.getvalue().splitlines() == [
         "served: responses: 1 of 9",
         "served: responses: 2 of 9, the endpoint asks for a pause of 40 s",
@@ -23,16 +23,16 @@ def test_a_wait_is_printed_once_and_at_once() -> None:
 
 def test_a_bar_shows_a_wait() -> None:
     sink = io.StringIO()
-    with ProgressLines(Console(file=sink, force_terminal=True, width=120)) as lines:
-        lines.show("responses", 1, 9, failed=1, wait="a pause of 40 s")
+    with progress_on(Console(file=sink, force_terminal=True, width=120)) as show:
+        show("responses", 1, 9, failed=1, wait="a pause of 40 s")
     assert "responses, 0 answered, 1 failed, a pause of 40 s" in sink.getvalue()
 
 
 def test_a_line_has_failures_and_the_time_left_at_the_recent_rate() -> None:
     sink, now = io.StringIO(), iter(range(0, 1000, 10))
-    with ProgressLines(Console(file=sink), clock=lambda: next(now)) as lines:
+    with progress_on(Console(file=sink), clock=lambda: next(now)) as show:
         for done in (1, 2, 3, 4, 5, 6, 106):
-            lines.show("served: responses", done, 1006, failed=done // 2)
+            show("served: responses", done, 1006, failed=done // 2)
     first, second, *_, last = sink.getvalue().splitlines()
     assert first == "served: responses: 1 of 1,006"
     counts = "served: responses: 2 of 1,006, 1 answered, 1 failed"

@@ -1,7 +1,8 @@
 """Progress of long work on standard error."""
 
 from collections import defaultdict, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from math import inf
 from time import monotonic
@@ -48,7 +49,10 @@ class PlainLines:
         self._waits: dict[str, str] = {}
 
     def show(self, what: str, done: int, total: int, *, failed: int = 0, wait: str = "") -> None:
-        """Write a line if one is due. The arguments are those of `ProgressLines.show`."""
+        """Write that `done` of `total` items of `what` are finished, `failed` of them failed.
+
+        A line is written only if one is due. `wait` is what the work waits for, or "".
+        """
         now, written = self._clock(), self._written[what]
         is_due = done >= total or now - (written[-1][0] if written else -inf) >= _SECONDS
         is_news = wait not in ("", self._waits.get(what))
@@ -60,46 +64,34 @@ class PlainLines:
             self._write(", ".join(filter(None, [*counts, *self._notes(), *left, wait])))
 
 
-class ProgressLines:
-    """Progress with the number of failures and the time left: bars on a terminal, else lines."""
-
-    def __init__(self, console: Console, clock: Callable[[], float] = monotonic) -> None:
-        self._console = console
+@contextmanager
+def progress_on(
+    console: Console, clock: Callable[[], float] = monotonic
+) -> Iterator[Callable[..., None]]:
+    """A function like `PlainLines.show`, within the block: bars on a terminal, else lines."""
+    if not console.is_terminal:
         write = partial(console.print, highlight=False, markup=False, soft_wrap=True)
-        self._lines = PlainLines(write, clock=clock)
-        self._tasks: dict[str, TaskID] = {}
-        self._bars = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=30),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-            TextColumn("left"),
-            TimeRemainingColumn(),
-            console=console,
-            transient=True,
-        )
+        yield PlainLines(write, clock=clock).show
+        return
+    tasks: dict[str, TaskID] = {}
 
-    def __enter__(self) -> "ProgressLines":
-        if self._console.is_terminal:
-            self._bars.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._console.is_terminal:
-            self._bars.stop()
-
-    def show(self, what: str, done: int, total: int, *, failed: int = 0, wait: str = "") -> None:
-        """Show that `done` of `total` items of `what` are finished, and `failed` of these failed.
-
-        `wait` is what the work waits for, or "".
-        """
-        if not self._console.is_terminal:
-            self._lines.show(what, done, total, failed=failed, wait=wait)
-            return
-        if what not in self._tasks:
-            self._tasks[what] = self._bars.add_task(what, total=total)
+    def show(what: str, done: int, total: int, *, failed: int = 0, wait: str = "") -> None:
+        if what not in tasks:
+            tasks[what] = bars.add_task(what, total=total)
         description = escape(", ".join(filter(None, [what, *_counts(done, failed), wait])))
-        self._bars.update(self._tasks[what], completed=done, total=total, description=description)
+        bars.update(tasks[what], completed=done, total=total, description=description)
+
+    with Progress(
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=30),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+        console=console,
+        transient=True,
+    ) as bars:
+        yield show
 
 
 def _counts(done: int, failed: int) -> list[str]:
