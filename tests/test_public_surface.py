@@ -1,4 +1,4 @@
-"""The public names of the package, its version, its types and its tree of errors."""
+"""The public names of the package, its version and its types."""
 
 import inspect
 import re
@@ -6,7 +6,6 @@ import subprocess
 import sys
 import tomllib
 from graphlib import TopologicalSorter
-from importlib import import_module
 from pathlib import Path
 
 import grimp
@@ -14,9 +13,7 @@ import pytest
 import yaml
 
 import videomme_pipeline
-from tests.support.paths import ROOT, modules
-from videomme_pipeline import errors
-from videomme_pipeline.errors import VideoMMEError
+from tests.support.paths import ROOT
 
 
 def test_public_names_are_sorted_and_documented() -> None:
@@ -88,29 +85,3 @@ def test_pyright_knows_the_types_of_the_public_names(tmp_path: Path) -> None:
     ended = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
     assert ended.returncode == 0, ended.stdout
     assert ended.stdout.startswith("0 errors, 0 warnings"), ended.stdout
-
-
-def test_the_docstring_of_errors_draws_the_actual_tree() -> None:
-    for name in modules():
-        import_module(name)
-    drawn = (errors.__doc__ or "").split("\n\n")[1]
-    assert [line.removeprefix("    ") for line in drawn.splitlines()] == [
-        "VideoMMEError",
-        *tree(VideoMMEError),
-    ]
-
-
-def tree(parent: type[Exception]) -> list[str]:
-    """Public subclasses of `parent` below it, as `tree` draws folders."""
-    children = [
-        child
-        for child in sorted(parent.__subclasses__(), key=lambda child: child.__name__)
-        if not child.__name__.startswith("_") and not child.__module__.startswith("tests")
-    ]
-    lines = []
-    for child in children:
-        is_last = child is children[-1]
-        mark = "" if child.__module__ == errors.__name__ else " *"
-        lines.append(f"{'└' if is_last else '├'}── {child.__name__}{mark}")
-        lines += [f"{' ' if is_last else '│'}   {line}" for line in tree(child)]
-    return lines

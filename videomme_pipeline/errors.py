@@ -1,34 +1,7 @@
 """The errors that this project raises on purpose, and the findings that it reports.
 
-    VideoMMEError
-    ├── AlertError
-    ├── AnnotationError
-    ├── ArchiveError
-    ├── ChildFailedError *
-    ├── ClusterError
-    ├── ConfigurationError
-    │   ├── LicenseNotAcceptedError
-    │   └── MissingExtraError
-    ├── CostLimitError
-    ├── DamagedFileError
-    ├── DownloadError
-    ├── ModelError
-    │   ├── EndpointDownError
-    │   └── ServerDownError *
-    │       └── SilentServerError *
-    ├── NotReadyError
-    ├── PromptError
-    ├── ResponseFailure *
-    ├── ScoringError
-    ├── StorageError
-    ├── SubtitleError
-    ├── UnstorableError
-    └── VideoError
-        ├── VideoMissingError
-        └── VideoUnreadableError
-
-Classes marked with * are defined in the module whose values they contain. Each message states what
-failed, what was found and what to do next.
+An error that contains values of another module is defined there. Each message states what failed,
+what was found and what to do next.
 """
 
 import re

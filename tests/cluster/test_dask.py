@@ -43,8 +43,8 @@ from videomme_pipeline.frames.cache import read_frames
 from videomme_pipeline.frames.extract import FrameJob, extract
 from videomme_pipeline.frames.sampling_names import parse_sampling
 from videomme_pipeline.processes.children import TaskLimits
+from videomme_pipeline.processes.identity import versions
 from videomme_pipeline.processes.tasks import Workers, run_tasks
-from videomme_pipeline.processes.versions import versions
 from videomme_pipeline.project.doctor import examine
 from videomme_pipeline.project.project import open_project
 from videomme_pipeline.storage.layout import Store

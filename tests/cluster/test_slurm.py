@@ -19,8 +19,8 @@ from videomme_pipeline.cluster import dask as dask_module
 from videomme_pipeline.cluster.dask import DaskSpec
 from videomme_pipeline.errors import ClusterError
 from videomme_pipeline.processes.children import TaskLimits
+from videomme_pipeline.processes.identity import versions
 from videomme_pipeline.processes.tasks import Workers, run_tasks
-from videomme_pipeline.processes.versions import versions
 from videomme_pipeline.project.runs.progress import ignore
 
 pytestmark = [

@@ -30,9 +30,9 @@ from pydantic import Field, model_validator
 from videomme_pipeline.errors import ClusterError
 from videomme_pipeline.extras import needs_extra
 from videomme_pipeline.processes.children import Child, TaskLimits
+from videomme_pipeline.processes.identity import check_versions, versions
 from videomme_pipeline.processes.secrets import child_environment
 from videomme_pipeline.processes.tasks import LOOK_SECONDS, Submit, TaskOutcome, run_in
-from videomme_pipeline.processes.versions import check_versions, versions
 from videomme_pipeline.project.runs.progress import ignore
 from videomme_pipeline.project.runs.settings import CLUSTER_FILE, ClusterSpec
 

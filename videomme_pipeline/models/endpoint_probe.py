@@ -21,9 +21,15 @@ from videomme_pipeline.frames.cache import NO_FRAMES, Frame, FrameSet, WholeVide
 from videomme_pipeline.frames.sampling_names import parse_sampling
 from videomme_pipeline.models.endpoint.frame_tokens import TIME_TOKENS
 from videomme_pipeline.models.endpoint.spec import EndpointSpec
-from videomme_pipeline.models.frame_proof import seen_frames
 from videomme_pipeline.models.spec import ModelSpec
-from videomme_pipeline.models.video_llm import Generation, Reply, Request, ResponseFailure, VideoLLM
+from videomme_pipeline.models.video_llm import (
+    Generation,
+    Reply,
+    Request,
+    ResponseFailure,
+    VideoLLM,
+    seen_frames,
+)
 from videomme_pipeline.prompts.render import Prompt
 from videomme_pipeline.videos.container import index_packets
 

@@ -18,6 +18,12 @@ KNOWN_ENDS = frozenset(
      "length", "max_output_tokens", "max_tokens", "stop", "stop_sequence", "tool_calls")
 )  # fmt: skip
 """Finish reasons in lower case that are known. With another one, an answer may not be complete."""
+MIN_TOKEN_SHARE = 0.6
+"""Smallest plausible share of the prompt tokens that frames need by a published rule, if the tokens
+of the text are unknown. Rules are rounded and endpoints resize frames, so only a large difference
+is certain."""
+OTHER_FRAMES = "It dropped, added or resized frames"
+"""Part of the warning about a response whose prompt tokens do not fit the planned frames."""
 
 
 class Generation(Spec):
@@ -239,3 +245,11 @@ class ModelPool:
 def members_of(model: VideoLLM) -> Mapping[str, VideoLLM]:
     """The models of a pool by URL, or `model` itself by its name."""
     return model.members if isinstance(model, ModelPool) else {model.name: model}
+
+
+def seen_frames(planned: int, frame_tokens: int, reported: int) -> int:
+    """The number of frames whose tokens are nearest to `reported` (without the tokens of the text).
+
+    `frame_tokens` are the tokens of all planned frames by a published rule.
+    """
+    return max(round(planned * reported / frame_tokens), 0)

@@ -1,18 +1,24 @@
-"""The identity of a process, across machines, containers and reused process ids."""
+"""The identity of a process, across machines, containers and reused ids, and its versions."""
 
 import json
 import platform
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import cache
+from importlib.metadata import version
 from pathlib import Path
 from typing import Self
 
 import psutil
 from blake3 import blake3
 
+from videomme_pipeline.errors import ClusterError
+
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 _NAMESPACE = Path("/proc/self/ns/pid")
 _MACHINE = Path("/etc/machine-id")
+_SAME_VERSIONS = ("videomme-pipeline", "av", "simplejpeg")
+"""Packages that determine frames and packet indexes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,3 +97,18 @@ def _started(process: psutil.Process) -> float:
         return process.create_time()
     # The 22nd field, in ticks since the boot; the name before it may contain spaces and brackets.
     return float(stat.read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()[19])
+
+
+@cache
+def versions() -> Mapping[str, str]:
+    """The versions of this process that determine frames and packet indexes."""
+    python = ".".join(platform.python_version_tuple()[:2])
+    return {"python": python} | {name: version(name) for name in _SAME_VERSIONS}
+
+
+def check_versions(required: Mapping[str, str]) -> None:
+    """Raise ClusterError if this process does not have the `required` versions."""
+    if different := versions().items() - required.items():
+        names = (f"{name} {own}, not {required.get(name)}" for name, own in sorted(different))
+        reason = f"{', '.join(names)}; install the versions of the machine that starts the run"
+        raise ClusterError(reason)

@@ -13,8 +13,7 @@ from videomme_pipeline.benchmarks.question import Letter
 from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.errors import Finding, Status
 from videomme_pipeline.models.endpoint.spec import EndpointSpec
-from videomme_pipeline.models.frame_proof import OTHER_FRAMES
-from videomme_pipeline.models.video_llm import Usage
+from videomme_pipeline.models.video_llm import OTHER_FRAMES, Usage
 from videomme_pipeline.scoring.findings.checks import CITATION_CHECKS, findings
 from videomme_pipeline.scoring.findings.run import Run, Runs
 from videomme_pipeline.scoring.scored_question import Answer, Outcome

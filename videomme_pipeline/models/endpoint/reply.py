@@ -19,9 +19,17 @@ from videomme_pipeline.models.endpoint.reported_errors import (
 from videomme_pipeline.models.endpoint.served import Fields, OrNone, Text, Tokens
 from videomme_pipeline.models.endpoint.spec import EndpointSpec
 from videomme_pipeline.models.endpoint.transport import HttpResponse
-from videomme_pipeline.models.frame_proof import MIN_TOKEN_SHARE, OTHER_FRAMES, seen_frames
 from videomme_pipeline.models.pricing import TokenUsage
-from videomme_pipeline.models.video_llm import FailureKind, Reply, Request, ResponseFailure, Usage
+from videomme_pipeline.models.video_llm import (
+    MIN_TOKEN_SHARE,
+    OTHER_FRAMES,
+    FailureKind,
+    Reply,
+    Request,
+    ResponseFailure,
+    Usage,
+    seen_frames,
+)
 
 _OTHER_FRAME_TOKENS = 10
 """Maximum tokens for the start, end and time of a frame, if the tokens of the text are unknown."""

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from videomme_pipeline.benchmarks.benchmark import Benchmark
 from videomme_pipeline.benchmarks.question import Letter, Question
-from videomme_pipeline.models.frame_proof import seen_frames
+from videomme_pipeline.models.video_llm import seen_frames
 from videomme_pipeline.scoring.findings.sameness import Sameness, same_pairs
 from videomme_pipeline.scoring.readers.read_answer import ReaderName, read_answer
 from videomme_pipeline.scoring.score import with_letter
