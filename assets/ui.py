@@ -1,7 +1,4 @@
-"""The process of the Dagster UI, which ends dead runs before it starts.
-
-It is one process, because importing Dagster takes seconds and more than 100 MB.
-"""
+"""The process of the Dagster UI, which ends dead runs first: a second one would take 100 MB."""
 
 import runpy
 import sys
@@ -11,16 +8,10 @@ from videomme_pipeline.assets.instance import open_instance
 from videomme_pipeline.assets.processes import end_dead_runs
 from videomme_pipeline.errors import VideoMMEError
 
-
-def main() -> None:
-    """End dead runs, then run Dagster's command line with the arguments of this process."""
+if __name__ == "__main__":
     try:
         with open_instance() as instance:
             end_dead_runs(instance, datetime.now(UTC))
     except VideoMMEError as error:
         sys.exit(f"Error: {error}")
     runpy.run_module("dagster", run_name="__main__", alter_sys=True)
-
-
-if __name__ == "__main__":
-    main()

@@ -167,6 +167,7 @@ def test_results_that_another_run_will_build_are_left_to_it(
     assert other.result(TIMEOUT_SECONDS) == []
 
 
+@pytest.mark.slow
 def test_runs_against_one_endpoint_take_turns(
     write: Callable[..., Project], servers: tuple[Gate, Gate], threads: ThreadPoolExecutor
 ) -> None:

@@ -2,6 +2,7 @@
 
 import dagster as dg
 import orjson
+import pytest
 
 from tests.support.model_server import ModelServer, always
 from tests.support.odd_replies import OddReply, http
@@ -26,6 +27,7 @@ def blocking(project: Project) -> list[tuple[str, str]]:
         ).fetchall()
 
 
+@pytest.mark.slow
 def test_the_entry_of_the_model_can_name_the_reason_and_nothing_is_asked_again(
     write_served: WriteServed, instance: dg.DagsterInstance
 ) -> None:

@@ -152,6 +152,7 @@ def test_each_question_gets_its_own_frames_in_its_order_and_a_change_asks_about_
         assert server.request_count == asked + 1
 
 
+@pytest.mark.slow
 def test_a_question_without_usable_frames_fails_alone_and_is_never_answered(
     write_served: WriteServed, root: Path, instance: dg.DagsterInstance
 ) -> None:

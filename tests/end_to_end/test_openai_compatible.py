@@ -76,6 +76,7 @@ def _extract_in_this_process(
     return (extract_here(job, store=store) for job in jobs)
 
 
+@pytest.mark.slow
 def test_questions_are_asked_again_only_if_the_images_change(
     write_served: WriteServed, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -245,6 +245,7 @@ def stage_of(item: Garbage) -> str:
     return str(item.path.parts[-3])
 
 
+@pytest.mark.slow
 def test_garbage_is_what_neither_a_plan_nor_scores_of_the_last_month_need(
     machine: Machine, server: ModelServer, instance: dg.DagsterInstance
 ) -> None:
@@ -419,6 +420,7 @@ def test_the_longest_names_are_stored_also_when_they_fail_lack_answers_or_are_da
     assert refresh_project(project, instance, [LONGEST_NAME]).not_fresh == []
 
 
+@pytest.mark.slow
 def test_names_that_differ_only_in_case_are_refused_or_share_no_file(
     tmp_path: Path, server: ModelServer, instance: dg.DagsterInstance
 ) -> None:

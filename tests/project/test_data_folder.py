@@ -127,15 +127,12 @@ def limited(project: Project, **limits: Any) -> Project:
     return open_project(project.configuration.folder, str(project.store.root))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("limits", "message"),
     [
         ({"max_frames_gigabytes": 1e-6}, "allows `max_frames_gigabytes: 1e-06`"),
-        pytest.param(
-            {"min_free_gigabytes": 1e9},
-            "keeps `min_free_gigabytes: 1e+09`",
-            marks=pytest.mark.slow,
-        ),
+        ({"min_free_gigabytes": 1e9}, "keeps `min_free_gigabytes: 1e+09`"),
     ],
 )
 def test_frames_beyond_the_disk_budget_are_not_stored(

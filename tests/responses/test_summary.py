@@ -7,7 +7,7 @@ import pytest
 
 from videomme_pipeline.models.video_llm import FailureKind, Usage
 from videomme_pipeline.responses.response import Response, Served
-from videomme_pipeline.responses.summary import summarize
+from videomme_pipeline.stages.responses import summarize
 
 ANSWERED = Response(
     benchmark="smoke",

@@ -22,7 +22,11 @@ def published_results(benchmark: str) -> dict[str, Any] | None:
     leaderboard = json.loads(file.read_text(encoding="utf-8"))
     parts = list(leaderboard["parts"].items())
     rows = [
-        {**row, "published": True} | {part: _fractions(row[part]) for part, _ in parts}
+        {**row, "published": True}
+        | {
+            part: {t: s if s is None else round(s / 100, 5) for t, s in row[part].items()}
+            for part, _ in parts
+        }
         for row in leaderboard["rows"]
     ]
     return {**leaderboard, "parts": parts, "rows": rows}
@@ -47,9 +51,3 @@ def published_cells(benchmark: str) -> list[PublishedCell]:
         for name, recipe in recipes_of(benchmark).items()
         for track, values in recipe.published.items()
     ]
-
-
-def _fractions(scores: dict[str, float | None]) -> dict[str, float | None]:
-    return {
-        track: None if score is None else round(score / 100, 5) for track, score in scores.items()
-    }

@@ -23,8 +23,7 @@ from videomme_pipeline.frames.cache import (
 )
 from videomme_pipeline.frames.extract import FrameJob, FrameResult, extract
 from videomme_pipeline.processes.tasks import Workers
-from videomme_pipeline.project.runs.journal import journal_of
-from videomme_pipeline.project.runs.leases import leased
+from videomme_pipeline.project.runs.journal import journal_of, leased
 from videomme_pipeline.project.runs.settings import STORAGE_FILE, StorageSpec
 from videomme_pipeline.project.state.benchmark import BenchmarkState
 from videomme_pipeline.project.state.partitions import Dimension, VideoPartition, VideoVariant

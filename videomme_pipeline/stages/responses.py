@@ -1,12 +1,16 @@
 """`responses`: every question of an evaluation, asked once."""
 
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields
 from itertools import chain
+
+import numpy as np
 
 from videomme_pipeline.errors import CostLimitError, VideoMMEError
 from videomme_pipeline.evaluation.evaluation import Evaluation
 from videomme_pipeline.models.identity import read_identity
+from videomme_pipeline.models.video_llm import Usage
 from videomme_pipeline.project.answers import asking
 from videomme_pipeline.project.answers.inputs import Inputs
 from videomme_pipeline.project.state.benchmark import BenchmarkState
@@ -14,7 +18,6 @@ from videomme_pipeline.project.state.partitions import Dimension, VideoVariant
 from videomme_pipeline.responses.journal import Journal
 from videomme_pipeline.responses.requests import VideoRequests
 from videomme_pipeline.responses.response import AttemptRow, Response
-from videomme_pipeline.responses.summary import summarize
 from videomme_pipeline.stages.stage import (
     BenchmarkStage,
     BuildEvents,
@@ -24,6 +27,8 @@ from videomme_pipeline.stages.stage import (
     Target,
     Targets,
 )
+
+_TOKENS = [count.name for count in fields(Usage)]
 
 
 def _inputs(benchmark: BenchmarkState, partition: VideoVariant) -> Mapping[str, str | None]:
@@ -158,3 +163,44 @@ RESPONSES = Stage(
 """The stage that asks the model.
 
 A partition is built once all questions of its video have an answer. All answers are kept."""
+
+
+def summarize(responses: Iterable[Response]) -> dict[str, int | float]:
+    """Counts, tokens, costs and latencies by name, without those that are unknown.
+
+    `cached_share` is cached divided by prompt tokens (0–1), in responses that report both.
+    `failed: timeout` counts the failures of one kind.
+    """
+    rows = list(responses)
+    answered = [row for row in rows if row.raw_output is not None]
+    latencies = [
+        row.served.latency_seconds for row in answered if row.served.latency_seconds is not None
+    ]
+    p50 = p95 = None
+    if latencies:  # the smallest latency that is not below those of this share of the answers
+        p50, p95 = np.quantile(latencies, (0.50, 0.95), method="inverted_cdf").tolist()
+    numbers = {
+        "responses": len(rows),
+        "succeeded": len(answered),
+        "failed": len(rows) - len(answered),
+        "attempts": sum(row.served.attempts for row in rows),
+        **{name: _total(getattr(row.usage, name) for row in rows) for name in _TOKENS},
+        "cached_share": _cached_share(row.usage for row in rows),
+        "cost_dollars": _total(row.served.cost_dollars for row in rows),
+        "latency_p50_seconds": p50,
+        "latency_p95_seconds": p95,
+    }
+    failures = Counter(f"failed: {row.failure}" for row in rows if row.failure is not None)
+    return {name: number for name, number in numbers.items() if number is not None} | failures
+
+
+def _total(numbers: Iterable[int | float | None]) -> int | float | None:
+    reported = [number for number in numbers if number is not None]
+    return sum(reported) if reported else None
+
+
+def _cached_share(usages: Iterable[Usage]) -> float | None:
+    both = [usage for usage in usages if None not in (usage.cached_tokens, usage.prompt_tokens)]
+    cached_tokens = sum(usage.cached_tokens or 0 for usage in both)
+    prompt_tokens = sum(usage.prompt_tokens or 0 for usage in both)
+    return cached_tokens / prompt_tokens if prompt_tokens else None

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from videomme_pipeline.project.runs import leases
-from videomme_pipeline.project.runs.leases import MIN_GROUP, leased
+from videomme_pipeline.project.runs import journal
+from videomme_pipeline.project.runs.journal import MIN_GROUP, leased
 from videomme_pipeline.project.runs.progress import ignore
 from videomme_pipeline.responses.journal_databases import SqliteJournal
 
@@ -23,7 +23,7 @@ def test_two_runs_share_the_jobs_in_groups(tmp_path: Path) -> None:
 def test_jobs_of_another_run_follow_once_it_has_ended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(leases, "_POLL_SECONDS", 0.01)
+    monkeypatch.setattr(journal, "_POLL_SECONDS", 0.01)
     database = SqliteJournal(tmp_path / "journal.sqlite")
     messages: list[str] = []
 
