@@ -294,12 +294,10 @@ def ui(
     # Dagster recommends a command of another package, which nobody needs for the UI.
     hidden = "ignore:Function `dev_command` is superseded"
     warnings = ",".join(filter(None, [os.environ.get("PYTHONWARNINGS"), hidden]))
-    environment |= os.environ
+    environment |= os.environ | {"PYTHONWARNINGS": warnings}
     # A separate process group can be stopped as a whole, so no daemon survives to launch runs.
     with interruptible_children():
-        process = subprocess.Popen(
-            command, env=environment | {"PYTHONWARNINGS": warnings}, start_new_session=True
-        )
+        process = subprocess.Popen(command, env=environment, start_new_session=True)
 
     def end() -> str:
         os.killpg(process.pid, signal.SIGINT)

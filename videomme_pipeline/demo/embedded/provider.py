@@ -22,7 +22,6 @@ EMBEDDED_VERSION = 2
 """Increase this when a change of the code can change an answer."""
 WEIGHTS_SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
 """Digest of the language model's weights file (SmolLM2-135M-Instruct, Q4_1)."""
-
 NOT_INSTALLED = "not installed"
 
 

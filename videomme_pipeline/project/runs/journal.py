@@ -1,7 +1,4 @@
-"""The journal of a project: in PostgreSQL if there is a database, otherwise in an SQLite file.
-
-It has the leases of work on videos, so that several machines with one database do it once.
-"""
+"""The journal of a project, in PostgreSQL or an SQLite file, and the leases of videos in it."""
 
 import os
 import shlex
