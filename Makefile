@@ -31,8 +31,8 @@ cluster-demo: .venv/installed-dev ## Run the smoke benchmark on Dask with Slurm 
 ui: .venv/installed ## Open the Dagster UI on http://localhost:3000
 	@$(BIN)/videomme ui
 
-test: .venv/installed-dev lint ## Lint, then run the everyday tests in three processes
-	$(BIN)/pytest -m "not slow" -n 3 --dist loadscope
+test: .venv/installed-dev lint ## Lint, then run the everyday tests in four processes
+	$(BIN)/pytest -m "not slow" -n 4 --dist loadscope
 
 test-slow: .venv/installed-dev ## Run the tests that are marked slow, or a quarter of them (SHARD=1/4)
 	@commit=$$(git rev-parse --short HEAD); \

@@ -15,7 +15,7 @@ import yaml
 from tests.support.made_up_requests import prompt, question, videos
 from tests.support.paths import GOLDEN
 from videomme_pipeline.benchmarks.question import Duration
-from videomme_pipeline.demo.embedded.provider import embedded_identity
+from videomme_pipeline.demo.embedded.identity import embedded_identity
 from videomme_pipeline.evaluation.evaluation import Evaluation
 from videomme_pipeline.frames.cache import ShownFrame
 from videomme_pipeline.frames.sampling_names import parse_sampling

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.cli import use, videomme
-from videomme_pipeline.demo.embedded import provider as embedded
+from videomme_pipeline.demo.embedded import identity as embedded
 from videomme_pipeline.demo.embedded.model import WEIGHTS, EmbeddedModel
 from videomme_pipeline.errors import ModelError
 from videomme_pipeline.models.catalog import Catalog, build_model

