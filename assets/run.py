@@ -125,13 +125,10 @@ def run_nightly(
     for evaluation in chosen:
         evaluation.reference()
     resources = dg.Definitions(resources=run_resources(project))
+    definitions = dg.Definitions.merge(nightly_definitions(chosen), resources)
+    selection = [*map(nightly_key, chosen)]
     run_here(
-        project,
-        instance,
-        dg.Definitions.merge(nightly_definitions(chosen), resources),
-        NIGHTLY_JOB,
-        partition_key=date,
-        asset_selection=[*map(nightly_key, chosen)],
+        project, instance, definitions, NIGHTLY_JOB, partition_key=date, asset_selection=selection
     )
     assessments = [evaluation.assess(date) for evaluation in chosen]
     refresh_project(project, instance, [entry.evaluation.name for entry in chosen])

@@ -1,7 +1,6 @@
 """The errors that this project raises on purpose, and the findings that it reports.
 
-An error that contains values of another module is defined there. Each message states what failed,
-what was found and what to do next.
+Each message states what failed, what was found and what to do next.
 """
 
 import re

@@ -289,8 +289,7 @@ def ui(
         name_programs(project)
         environment[PAGE_VARIABLE] = _serve_page(project.store, port + 1)
     command = [sys.executable, "-m", "videomme_pipeline.assets.ui", "dev", "-w", _WORKSPACE]
-    command += ["-h", host, "-p", str(port)]
-    command += ["--log-level", "warning"]  # the daemon would log a line every ten seconds
+    command += ["-h", host, "-p", str(port), "--log-level", "warning"]  # else a line every 10 s
     # Dagster recommends a command of another package, which nobody needs for the UI.
     hidden = "ignore:Function `dev_command` is superseded"
     warnings = ",".join(filter(None, [os.environ.get("PYTHONWARNINGS"), hidden]))

@@ -24,7 +24,6 @@ LEASE_SECONDS = 60.0
 MIN_GROUP = 24
 """Jobs of one group, if there are so many."""
 _POLL_SECONDS = 1.0
-
 Job = TypeVar("Job")
 
 
@@ -33,23 +32,22 @@ def journal_of(store: Store) -> JournalDatabase:
 
     Raises ConfigurationError if the project has a journal with paid answers elsewhere.
     """
-    url = os.environ.get(POSTGRES_VARIABLE)
-    file = store.journal
+    file, target = store.journal, _place(store)
     copied = file.with_name(file.name + COPIED)
     with listing(file.parent):
         is_here, is_copied = file.exists(), copied.exists()
-    if url and is_here:
+    if target.is_shared and is_here:
         raise ConfigurationError(
             f"{file}: the journal contains paid answers, but {POSTGRES_VARIABLE} is set, so it "
             f"belongs into PostgreSQL; run `videomme cache journal {shlex.quote(str(file))}`, "
             "which copies and verifies it"
         )
-    if not url and is_copied and not is_here:
+    if not target.is_shared and is_copied and not is_here:
         raise ConfigurationError(
             f"{copied}: the journal was copied to PostgreSQL, but {POSTGRES_VARIABLE} is not set; "
             "set it, or copy the journal back with `videomme cache journal URL`"
         )
-    return _place(store)
+    return target
 
 
 def copy_into(store: Store, source: str) -> list[CopiedTable]:
