@@ -1,4 +1,4 @@
-"""The process of the Dagster UI, which ends dead runs first: a second one would take 100 MB."""
+"""The process of the Dagster UI. It first ends dead runs, because it has loaded Dagster anyway."""
 
 import runpy
 import sys

@@ -289,7 +289,8 @@ def ui(
         name_programs(project)
         environment[PAGE_VARIABLE] = _serve_page(project.store, port + 1)
     command = [sys.executable, "-m", "videomme_pipeline.assets.ui", "dev", "-w", _WORKSPACE]
-    command += ["-h", host, "-p", str(port), "--log-level", "warning"]  # else a line every 10 s
+    command += ["-h", host, "-p", str(port)]
+    command += ["--log-level", "warning"]  # the daemon would log a line every ten seconds
     # Dagster recommends a command of another package, which nobody needs for the UI.
     hidden = "ignore:Function `dev_command` is superseded"
     warnings = ",".join(filter(None, [os.environ.get("PYTHONWARNINGS"), hidden]))

@@ -21,14 +21,13 @@ def published_results(benchmark: str) -> dict[str, Any] | None:
         return None
     leaderboard = json.loads(file.read_text(encoding="utf-8"))
     parts = list(leaderboard["parts"].items())
-    rows = [
-        {**row, "published": True}
-        | {
-            part: {t: s if s is None else round(s / 100, 5) for t, s in row[part].items()}
-            for part, _ in parts
-        }
-        for row in leaderboard["rows"]
-    ]
+    rows = [{**row, "published": True} for row in leaderboard["rows"]]
+    for row in rows:
+        for part, _ in parts:
+            row[part] = {
+                track: None if score is None else round(score / 100, 5)
+                for track, score in row[part].items()
+            }
     return {**leaderboard, "parts": parts, "rows": rows}
 
 

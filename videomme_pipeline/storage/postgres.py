@@ -76,7 +76,7 @@ def connect(url: str, *, name: str, options: str = "") -> "Connection":
 
 
 def rows_of(connection: "Connection", sql: str, *values: object) -> list[Any]:
-    """The rows, as tuples, of one or several statements, which may have none."""
+    """Execute `sql`, and return the rows as tuples. A statement without rows returns none."""
     with connection.cursor() as cursor:
         cursor.execute(sql, values or None)
         return cursor.fetchall() if cursor.description else []

@@ -264,8 +264,7 @@ def _limited(difference: Estimate, sums: NDArray[np.float64], largest: float) ->
         low = min(low, same * difference.mean - (1 - same) * largest)
         high = max(high, same * difference.mean + (1 - same) * largest)
         kind = IntervalKind.EXACT
-    low, high = max(-largest, low), min(largest, high)
-    return replace(difference, low=low, high=high, interval_kind=kind)
+    return replace(difference, low=max(-largest, low), high=min(largest, high), interval_kind=kind)
 
 
 def _exact_tail(sizes: NDArray[np.int_], observed: float) -> float:
