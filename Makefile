@@ -32,7 +32,7 @@ ui: .venv/installed ## Open the Dagster UI on http://localhost:3000
 	@$(BIN)/videomme ui
 
 test: .venv/installed-dev lint ## Lint, then run the everyday tests in four processes
-	$(BIN)/pytest -m "not slow" -n 4 --dist loadscope
+	$(BIN)/pytest -m "not slow" -n 4 --dist loadscope --no-loadscope-reorder --shard 1/1
 
 test-slow: .venv/installed-dev ## Run the tests that are marked slow, or a quarter of them (SHARD=1/4)
 	@commit=$$(git rev-parse --short HEAD); \

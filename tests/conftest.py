@@ -1,5 +1,6 @@
 """Shared by all tests: the hypothesis profile, the registry, and the odd videos of a session."""
 
+import gc
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +15,8 @@ from tests.support.shared_files import OddVideos, session_folder
 
 # What a script starts in the background ignores Ctrl-C, as would all commands that tests start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+gc.disable()  # until all tests are collected
 
 # A deadline per example fails on a busy machine and says nothing about behavior. Examples are the
 # same in every run, so that a failure comes from a change; `--hypothesis-profile search` draws
@@ -54,6 +57,16 @@ def odd_videos(tmp_path_factory: pytest.TempPathFactory) -> OddVideos:
 def odd_video(request: pytest.FixtureRequest, odd_videos: OddVideos) -> Path:
     """Each of the odd videos in turn. Tests must not change it."""
     return odd_videos.path(request.param)
+
+
+def pytest_collection_finish() -> None:
+    """Let no later collection of garbage search the modules of the project and of the tests."""
+    gc.freeze()
+    gc.enable()
+
+
+def pytest_unconfigure() -> None:
+    gc.unfreeze()
 
 
 def pytest_make_parametrize_id(val: object) -> str | None:

@@ -1,4 +1,4 @@
-"""Shards of the slow tests: together they are all tests, and they take about the same time."""
+"""Shards of the tests: together they are all tests, and they take about the same time."""
 
 import shutil
 import subprocess
@@ -30,8 +30,9 @@ def test_the_longest_files_are_in_different_shards() -> None:
     assert shards == [["a", "f"], ["b", "e"], ["c", "d"]]
 
 
-def test_recorded_seconds_are_those_of_files_that_exist() -> None:
-    assert [file for file in recorded() if not (ROOT / file).is_file()] == []
+@pytest.mark.parametrize("slow", [True, False])
+def test_recorded_seconds_are_those_of_files_that_exist(slow: bool) -> None:
+    assert [file for file in recorded(slow=slow) if not (ROOT / file).is_file()] == []
 
 
 def collected(*options: str) -> set[str]:

@@ -142,6 +142,7 @@ def refresh(project: Project, *evaluations: str) -> list[str]:
     return [state.name for state in not_fresh]
 
 
+@pytest.mark.slow
 def test_results_that_another_run_will_build_are_left_to_it(
     write: Callable[..., Project],
     servers: tuple[Gate, Gate],
@@ -195,6 +196,7 @@ def test_runs_against_one_endpoint_take_turns(
     assert messages[0] in logs, "the log of the step names the run that it waits for"
 
 
+@pytest.mark.slow
 def test_no_request_is_sent_after_a_lock_was_lost(
     write: Callable[..., Project], servers: tuple[Gate, Gate], monkeypatch: pytest.MonkeyPatch
 ) -> None:

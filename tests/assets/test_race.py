@@ -94,6 +94,7 @@ def test_a_race_stops_at_the_first_look_that_decides_and_asks_nothing_twice(
     assert not project.store.names("videomme", "scores").texts
 
 
+@pytest.mark.slow
 def test_the_job_runs_a_race_and_offers_the_names_of_evaluations(
     write_race: WriteRace, instance: dg.DagsterInstance
 ) -> None:

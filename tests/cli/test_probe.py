@@ -12,7 +12,7 @@ from tests.support.model_server import Fault, ModelServer, always
 from tests.support.video_requests import frames_of, rejection
 from videomme_pipeline.errors import ModelError, Status
 from videomme_pipeline.models.catalog import build_model
-from videomme_pipeline.models.endpoint.endpoints import FramesAs, Profile
+from videomme_pipeline.models.endpoint.endpoints import FramesAs
 from videomme_pipeline.models.endpoint.spec import EndpointSpec
 from videomme_pipeline.models.endpoint_probe import probe_once
 
@@ -146,9 +146,7 @@ def test_a_single_request_has_one_attempt() -> None:
         model = EndpointSpec(name="served", base_url=server.base_url)
         finding = asyncio.run(probe_once(model, build_model(model)))
         assert (finding.status, server.request_count) == (Status.OK, 1)
-        native = model.model_copy(
-            update={"profile": Profile.VLLM, "frames_as": FramesAs.VIDEO_FILE}
-        )
+        native = model.model_copy(update={"profile": "vllm", "frames_as": FramesAs.VIDEO_FILE})
         finding = asyncio.run(probe_once(native, build_model(native)))
         assert finding.summary == (
             "a video with 84 planned frames (fps_based-1) is answered with '1'"

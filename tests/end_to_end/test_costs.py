@@ -38,6 +38,7 @@ def responses(project: Project) -> list[Response]:
     return shown_responses(project.store, "served")
 
 
+@pytest.mark.slow
 def test_a_run_stops_at_its_budget_and_the_next_asks_only_the_rest(
     write_served: WriteServed, instance: dg.DagsterInstance
 ) -> None:

@@ -93,6 +93,7 @@ def rows_of(project: Project, name: str = "served") -> dict[str, ScoredQuestion]
     return {row.question_id: row for row in rows}
 
 
+@pytest.mark.slow
 def test_each_question_gets_its_own_frames_in_its_order_and_a_change_asks_about_one_video(
     write_served: WriteServed, root: Path, copy: Copy, instance: dg.DagsterInstance
 ) -> None:

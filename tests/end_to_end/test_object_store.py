@@ -43,6 +43,7 @@ def requested() -> Iterator[list[str]]:
         yield paths
 
 
+@pytest.mark.slow
 def test_everything_is_built_in_an_object_store_and_stays_fresh(
     root: Path,
     write_project: WriteProject,

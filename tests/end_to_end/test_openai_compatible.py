@@ -130,6 +130,7 @@ def test_a_server_that_is_down_fails_only_its_evaluation_until_the_next_run(
     assert Outcome.FAILED not in {row.outcome for row in scored(project, "served")}
 
 
+@pytest.mark.slow
 def test_a_missing_key_is_reported_and_no_request_is_sent(
     write_served: WriteServed, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -34,6 +34,7 @@ def test_another_text_is_refused(text: str) -> None:
         Shard.parse(text)
 
 
+@pytest.mark.slow
 def test_shards_together_build_what_one_run_builds(tmp_path: Path) -> None:
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     copy = Copy(tmp_path / "copy")

@@ -124,6 +124,7 @@ def stored(project: Project) -> dict[str, int]:
     }
 
 
+@pytest.mark.slow
 def test_changing_a_prompt_and_changing_it_back_builds_and_asks_nothing(
     machine: Machine, server: ModelServer, instance: dg.DagsterInstance
 ) -> None:

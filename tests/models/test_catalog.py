@@ -24,7 +24,7 @@ def test_the_models_yaml_of_the_repository_is_valid() -> None:
     catalog = Catalog.read(ROOT / "assets" / "models.yaml")
     endpoints = [spec for spec in catalog.models if isinstance(spec, EndpointSpec)]
     assert len(endpoints) == len(catalog.models)
-    assert {spec.profile.value for spec in endpoints} >= {
+    assert {spec.profile for spec in endpoints} >= {
         "openai",
         "gemini",
         "vllm",
@@ -131,7 +131,7 @@ def test_the_error_for_a_missing_key_names_its_variable() -> None:
 
 
 def test_address_and_limits_are_not_part_of_the_identity() -> None:
-    base = EndpointSpec(name="m", base_url="http://a/v1", profile="vllm")  # type: ignore[arg-type]
+    base = EndpointSpec(name="m", base_url="http://a/v1", profile="vllm")
     same = base.model_copy(
         update={
             "base_url": "http://b/v1",

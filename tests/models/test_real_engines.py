@@ -27,7 +27,6 @@ from videomme_pipeline.demo.embedded.model import WEIGHTS
 from videomme_pipeline.demo.package_files import fetch
 from videomme_pipeline.errors import DownloadError
 from videomme_pipeline.models.endpoint.client import OpenAICompatibleModel
-from videomme_pipeline.models.endpoint.endpoints import Profile
 from videomme_pipeline.models.endpoint.served import reported_identity
 from videomme_pipeline.models.endpoint.spec import EndpointSpec
 from videomme_pipeline.models.video_llm import Reply, Request, ResponseFailure
@@ -194,7 +193,7 @@ async def test_a_llama_cpp_server_that_is_killed_answers_again(
     llama_cpp_replicas: Replicas,
 ) -> None:
     await answers_again(llama_cpp_replicas, "llama_cpp")
-    identity = reported_identity(llama_cpp_replicas.urls[0], Profile.LLAMA_CPP, "served", None)
+    identity = reported_identity(llama_cpp_replicas.urls[0], "llama_cpp", "served", None)
     assert identity is not None
     assert identity.chat_template_hash is not None
     assert str(identity.model).endswith(".gguf")

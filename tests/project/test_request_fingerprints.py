@@ -21,7 +21,7 @@ from videomme_pipeline.frames.cache import ShownFrame
 from videomme_pipeline.frames.sampling_names import parse_sampling
 from videomme_pipeline.judge.judge import Judge, JudgeSpec, judge_requests
 from videomme_pipeline.models.catalog import BUILT_IN, Catalog, build_model
-from videomme_pipeline.models.endpoint.endpoints import PROFILES, FramesAs, Profile
+from videomme_pipeline.models.endpoint.endpoints import ENGINES, PROFILES, FramesAs
 from videomme_pipeline.models.endpoint.spec import EndpointSpec
 from videomme_pipeline.models.spec import ModelSpec
 from videomme_pipeline.models.video_llm import Generation
@@ -29,7 +29,6 @@ from videomme_pipeline.project.answers.asking import frame_digest
 from videomme_pipeline.prompts.render import Template
 from videomme_pipeline.responses.requests import RequestPlan, VideoRequests, planned_requests
 from videomme_pipeline.scoring.readers.read_answer import ReaderName
-from videomme_pipeline.serving.engines import EngineName
 
 STORED: Mapping[str, Any] = json.loads((GOLDEN / "request_fingerprints.json").read_text("utf-8"))
 PLAN = RequestPlan(evaluation="any")
@@ -51,8 +50,8 @@ SAMPLINGS = (
 
 
 NUMBERS = {
-    (Profile.VLLM, FramesAs.FRAME_SEQUENCE): 1,
-    (Profile.VLLM, FramesAs.VIDEO_FILE): 3,
+    ("vllm", FramesAs.FRAME_SEQUENCE): 1,
+    ("vllm", FramesAs.VIDEO_FILE): 3,
 }
 """The numbers in the names of entries. The stored fingerprints have these names."""
 
@@ -60,9 +59,9 @@ NUMBERS = {
 def entries() -> dict[str, dict[str, Any]]:
     """Entries of `models.yaml`: each way to send frames with each profile, and every other key."""
     models: dict[str, dict[str, Any]] = {
-        f"{profile.value}-{NUMBERS.get((profile, way), 0)}": {
+        f"{profile}-{NUMBERS.get((profile, way), 0)}": {
             "base_url": "http://localhost:1/v1",
-            "profile": profile.value,
+            "profile": profile,
             "model": "qwen3-vl-8b",
             "frames_as": way.value,
             "shared_folder": "frames",
@@ -71,16 +70,16 @@ def entries() -> dict[str, dict[str, Any]]:
         for way in abilities.frames_as
     }
     models |= {
-        f"engine-{engine.value}": {
+        f"engine-{engine}": {
             "serve": {
-                "engine": engine.value,
+                "engine": engine,
                 "weights": "/weights",
                 "revision": "main",
                 "gpus_per_replica": 2,
                 "args": {"max-model-len": 32768},
             }
         }
-        for engine in EngineName
+        for engine in ENGINES
     }
     models["every-key"] = {
         "base_url": "http://localhost:1/v1",

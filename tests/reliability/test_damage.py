@@ -82,6 +82,7 @@ def file_of(store: Store, kind: str) -> Path:
     return Path(str((TABLES | OTHERS)[kind](store)))
 
 
+@pytest.mark.slow
 def test_a_run_rebuilds_tables_that_every_run_reads(
     project: Project, instance: dg.DagsterInstance, caplog: pytest.LogCaptureFixture
 ) -> None:

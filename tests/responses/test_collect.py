@@ -31,7 +31,6 @@ from videomme_pipeline.errors import (
 from videomme_pipeline.frames.cache import FrameSet
 from videomme_pipeline.models.endpoint import served
 from videomme_pipeline.models.endpoint.client import OpenAICompatibleModel
-from videomme_pipeline.models.endpoint.endpoints import Profile
 from videomme_pipeline.models.endpoint.spec import EndpointSpec
 from videomme_pipeline.models.pricing import Prices
 from videomme_pipeline.models.spec import Limits, Schedule
@@ -67,7 +66,7 @@ class LocalModel:
 
 
 def model_at(server: ModelServer, **changes: object) -> OpenAICompatibleModel:
-    values = {"name": "served", "base_url": server.base_url, "profile": Profile.VLLM, **changes}
+    values = {"name": "served", "base_url": server.base_url, "profile": "vllm", **changes}
     return OpenAICompatibleModel(EndpointSpec.model_validate(values), api_key="key")
 
 

@@ -5,7 +5,6 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from videomme_pipeline.models.endpoint.endpoints import Profile
 from videomme_pipeline.models.endpoint.spec import EndpointSpec
 from videomme_pipeline.models.pricing import Prices
 from videomme_pipeline.models.video_llm import Generation
@@ -13,9 +12,7 @@ from videomme_pipeline.responses.estimate import CostEstimate, PendingVideo, est
 
 PRICES = Prices(input=1_000_000.0, cached_input=10_000.0, output=1_000.0)
 """Dollars per million tokens: a token costs 1, or 0.01 from the cache, or 0.001 in an answer."""
-MODEL = EndpointSpec(
-    name="served", profile=Profile.VLLM, base_url="http://127.0.0.1", prices=PRICES
-)
+MODEL = EndpointSpec(name="served", profile="vllm", base_url="http://127.0.0.1", prices=PRICES)
 CERTAIN = PendingVideo(requests=2, text_characters=40, frame_tokens=100)
 REUSED = PendingVideo(requests=1, text_characters=40, frame_tokens=100, is_certain=False)
 

@@ -112,6 +112,7 @@ def test_after_a_kill_only_requests_in_flight_are_repeated(
     assert server.request_count == 3 * videos + in_flight_at_kills
 
 
+@pytest.mark.slow
 def test_acknowledged_answers_survive_a_kill(tmp_path: Path) -> None:
     with ModelServer(delay_seconds=0.02) as server:
         process = start(server.base_url, tmp_path / "journal", 200)

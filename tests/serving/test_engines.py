@@ -8,16 +8,10 @@ import pytest
 
 from videomme_pipeline.errors import ConfigurationError
 from videomme_pipeline.models.catalog import Catalog
-from videomme_pipeline.models.endpoint.endpoints import Profile
+from videomme_pipeline.models.endpoint.endpoints import ENGINES, Engine
 from videomme_pipeline.models.endpoint.spec import EndpointSpec
 from videomme_pipeline.serving.configuration import LocalServers
-from videomme_pipeline.serving.engines import (
-    ENGINES,
-    Engine,
-    EngineName,
-    installed_version,
-    options,
-)
+from videomme_pipeline.serving.engines import installed_version, options
 
 
 @pytest.mark.parametrize(
@@ -51,7 +45,7 @@ from videomme_pipeline.serving.engines import (
 )
 def test_the_command_of_each_engine(engine: str, expected: str) -> None:
     serve = LocalServers(
-        engine=EngineName(engine),
+        engine=engine,
         weights="org/m",
         revision="v1",
         gpus_per_replica=2,
@@ -61,14 +55,10 @@ def test_the_command_of_each_engine(engine: str, expected: str) -> None:
 
 
 def test_transformers_with_one_gpu_does_not_use_the_cpu_instead() -> None:
-    serve = LocalServers(engine=EngineName.TRANSFORMERS, weights="org/m", args={"device": "xpu"})
+    serve = LocalServers(engine="transformers", weights="org/m", args={"device": "xpu"})
     command = serve.command_line("org/m", "mine", 8000)
     devices = [after for name, after in pairwise(command) if name == "--device"]
     assert devices == ["cuda", "xpu"], "the last one is used"
-
-
-def test_every_engine_is_declared() -> None:
-    assert set(ENGINES) == set(EngineName)
 
 
 def test_the_values_of_options_can_be_lists_and_mappings() -> None:
@@ -77,12 +67,12 @@ def test_the_values_of_options_can_be_lists_and_mappings() -> None:
 
 
 def test_the_version_is_that_of_the_package_of_the_program() -> None:
-    pytest_engine = Engine(profile=Profile.GENERIC, command=("pytest",), package="pytest")
+    pytest_engine = Engine(command=("pytest",), package="pytest")
     script = str(Path(sys.executable).parent / "pytest")
     assert installed_version(pytest_engine, script) == pytest.__version__
     assert installed_version(pytest_engine, sys.executable) == pytest.__version__
     assert installed_version(pytest_engine, "no-such-program") is None
-    other = Engine(profile=Profile.GENERIC, command=("pytest",), package="no-such-package")
+    other = Engine(command=("pytest",), package="no-such-package")
     assert installed_version(other, script) is None
 
 
@@ -91,9 +81,7 @@ def test_a_program_that_starts_vllm_elsewhere_is_asked_for_its_version(tmp_path:
         wrapper = tmp_path / "start.sh"
         wrapper.write_text(f"#!/bin/sh\n{printed}\n")
         wrapper.chmod(0o755)
-        serve = LocalServers(
-            engine=EngineName.VLLM, weights="org/m", command=(str(wrapper), "serve")
-        )
+        serve = LocalServers(engine="vllm", weights="org/m", command=(str(wrapper), "serve"))
         return serve.command_line("org/m", "mine", 8000)
 
     assert "--trust-request-mm-kwargs" in command_of("echo vllm 0.32.0+cpu")
@@ -118,16 +106,16 @@ def test_the_family_of_a_managed_model_is_that_of_its_weights(tmp_path: Path) ->
 
 
 def test_an_entry_has_the_profile_of_its_engine() -> None:
-    for engine in {member.value for member in EngineName} & {member.value for member in Profile}:
+    for engine in ENGINES:
         serve = {"engine": engine, "weights": "org/m"}
         entry = EndpointSpec.model_validate({"name": "mine", "serve": serve})
-        assert entry.profile.value == engine
+        assert entry.profile == engine
     serve = {"engine": "vllm", "weights": "org/m"}
     entry = EndpointSpec.model_validate({"name": "mine", "serve": serve})
-    assert entry.profile is Profile.VLLM
+    assert entry.profile == "vllm"
     assert entry.key_variables == ()
     other = EndpointSpec.model_validate({"name": "mine", "serve": serve, "profile": "generic"})
-    assert other.profile is Profile.GENERIC
+    assert other.profile == "generic"
     with pytest.raises(ValueError, match="remove one"):
         EndpointSpec.model_validate({"name": "mine", "serve": serve, "base_url": "http://a/v1"})
 

@@ -14,7 +14,6 @@ from tests.support.paths import ROOT
 from tests.support.servers import is_answering, server_at
 from videomme_pipeline.errors import ModelError
 from videomme_pipeline.serving.configuration import LocalServers
-from videomme_pipeline.serving.engines import EngineName
 from videomme_pipeline.serving.replicas import Replicas, free_ports
 
 ENGINE = (sys.executable, "-m", "tests.support.engine")
@@ -22,7 +21,7 @@ ENGINE = (sys.executable, "-m", "tests.support.engine")
 
 def start(folder: Path, **changes: object) -> Replicas:
     """Two replicas whose weights and logs are in `folder`."""
-    spec = {"engine": EngineName.VLLM, "weights": str(folder), "replicas": 2, "command": ENGINE}
+    spec = {"engine": "vllm", "weights": str(folder), "replicas": 2, "command": ENGINE}
     serve = LocalServers.model_validate(spec | changes)
     return serve.launch("mine", str(folder), folder / "logs")
 

@@ -1,4 +1,4 @@
-"""Shards of the slow tests, for machines that run them at the same time or one after the other.
+"""Shards of the tests, for machines that run them at the same time or one after the other.
 
 A shard has whole files, because the tests of a file share fixtures that take minutes. Files are
 distributed by the seconds that they took when they were last recorded.
@@ -8,12 +8,11 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from statistics import median
 
 import pytest
 
-SECONDS = Path(__file__).parents[1] / "slow_seconds.json"
-"""Seconds of the slow tests of each file."""
+SECONDS = Path(__file__).parents[1] / "seconds.json"
+"""Seconds of the slow and of the other tests of each file, if they are one or more."""
 
 
 def add_options(parser: pytest.Parser) -> None:
@@ -39,7 +38,8 @@ def select(config: pytest.Config, items: list[pytest.Item]) -> None:
     by_file = defaultdict(list)
     for item in items:
         by_file[item.nodeid.partition("::")[0]].append(item)
-    shard = distribute(by_file, recorded(), count)[number - 1]
+    slow = all(item.get_closest_marker("slow") for item in items)
+    shard = distribute(by_file, recorded(slow=slow), count)[number - 1]
     config.hook.pytest_deselected(
         items=[item for file in by_file.keys() - set(shard) for item in by_file[file]]
     )
@@ -49,22 +49,20 @@ def select(config: pytest.Config, items: list[pytest.Item]) -> None:
 def distribute(files: Iterable[str], seconds: Mapping[str, float], count: int) -> list[list[str]]:
     """`count` parts of `files` that take about the same time, each with its longest file first.
 
-    A file without recorded seconds counts as the median of the others.
+    A file without recorded seconds counts as one second.
     """
-    usual = median(seconds.values()) if seconds else 1.0
     totals = dict.fromkeys(range(count), 0.0)
     shards: list[list[str]] = [[] for _ in range(count)]
-    for file in sorted(files, key=lambda name: (-seconds.get(name, usual), name)):
+    for file in sorted(files, key=lambda name: (-seconds.get(name, 1), name)):
         lightest = min(totals, key=lambda number: (totals[number], number))
         shards[lightest].append(file)
-        totals[lightest] += seconds.get(file, usual)
+        totals[lightest] += seconds.get(file, 1)
     return shards
 
 
-def recorded() -> dict[str, float]:
-    """The recorded seconds by file."""
-    seconds: dict[str, float] = json.loads(SECONDS.read_text(encoding="utf-8"))
-    return seconds
+def recorded(*, slow: bool) -> dict[str, float]:
+    """The recorded seconds by file, of the slow tests or of the others."""
+    return _stored()["slow" if slow else "everyday"]
 
 
 def _parse(text: str) -> tuple[int, int]:
@@ -74,18 +72,30 @@ def _parse(text: str) -> tuple[int, int]:
     return int(number), int(count)
 
 
+def _stored() -> dict[str, dict[str, float]]:
+    seconds: dict[str, dict[str, float]] = json.loads(SECONDS.read_text(encoding="utf-8"))
+    return seconds
+
+
 class _Recorder:
     """Adds up the seconds of the tests of this run by file."""
 
     def __init__(self) -> None:
-        self._seconds: Counter[str] = Counter()
+        self._seconds: dict[str, Counter[str]] = {"everyday": Counter(), "slow": Counter()}
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        self._seconds[report.nodeid.partition("::")[0]] += report.duration  # type: ignore[assignment]
+        suite = self._seconds["slow" if "slow" in report.keywords else "everyday"]
+        suite[report.nodeid.partition("::")[0]] += report.duration  # type: ignore[assignment]
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         if hasattr(session.config, "workerinput"):
             return  # the process that started this one records
-        seconds = recorded() | {file: round(value, 1) for file, value in self._seconds.items()}
-        files = {file: seconds[file] for file in sorted(seconds) if Path(file).exists()}
-        SECONDS.write_text(json.dumps(files, indent=2) + "\n", encoding="utf-8")
+        stored = _stored()
+        for suite, added in self._seconds.items():
+            seconds = stored[suite] | {file: round(value, 1) for file, value in added.items()}
+            stored[suite] = {
+                file: seconds[file]
+                for file in sorted(seconds)
+                if seconds[file] >= 1 and Path(file).exists()
+            }
+        SECONDS.write_text(json.dumps(stored, indent=2) + "\n", encoding="utf-8")

@@ -36,6 +36,7 @@ def asked(server: ModelServer) -> Counter[str]:
     )
 
 
+@pytest.mark.slow
 def test_a_judge_reads_each_unreadable_answer_once_and_failures_leave_scores_stale(
     write_project: WriteProject, instance: dg.DagsterInstance, root: Path
 ) -> None:

@@ -204,6 +204,7 @@ def test_a_regression_fails_the_check_and_sends_one_alert(
     assert by_date[2]["accuracy"] < by_date[1]["accuracy"]
 
 
+@pytest.mark.slow
 def test_an_endpoint_that_is_down_is_no_regression_and_is_asked_again(
     project: Callable[..., Project], server: ModelServer, instance: dg.DagsterInstance
 ) -> None:

@@ -9,13 +9,8 @@ from hypothesis import strategies as st
 from tests.support.made_up_requests import request
 from videomme_pipeline.frames.cache import VideoLength
 from videomme_pipeline.frames.picture import Patches
-from videomme_pipeline.models.endpoint.endpoints import PROFILES, FramesAs, Profile, video_sampling
+from videomme_pipeline.models.endpoint.endpoints import FramesAs, video_sampling
 from videomme_pipeline.models.endpoint.frame_tokens import TIME_TOKENS, frame_times, frame_tokens
-
-
-def test_every_family_has_a_profile() -> None:
-    assert set(PROFILES) == set(Profile)
-    assert all(profile.frames_as for profile in PROFILES.values())
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,6 @@ import pytest
 
 from tests.support.model_server import ModelServer
 from videomme_pipeline.errors import ModelError
-from videomme_pipeline.models.endpoint.endpoints import Profile
 from videomme_pipeline.models.endpoint.served import (
     ServerDownError,
     list_models,
@@ -104,46 +103,44 @@ def test_any_other_answer_is_an_error_without_the_key(
 @pytest.mark.parametrize("status", [500, 502, 503])
 def test_a_server_with_only_internal_errors_is_down(status: int) -> None:
     with endpoint(status, lambda: iter([b"{}"])) as url, pytest.raises(ServerDownError):
-        reported_values(url, Profile.VLLM, None)
+        reported_values(url, "vllm", None)
 
 
 def test_a_server_without_a_report_is_up() -> None:
     with endpoint(404, lambda: iter([b"{}"])) as url:
-        assert "version" not in reported_values(url, Profile.VLLM, None)
+        assert "version" not in reported_values(url, "vllm", None)
 
 
-REPORTS: Mapping[Profile, Mapping[str, Any]] = {
-    Profile.VLLM: {
+REPORTS: Mapping[str, Mapping[str, Any]] = {
+    "vllm": {
         "/version": {"version": "0.33.0"},
         "/v1/models": {"data": [{"id": "served", "root": "/weights/a"}]},
     },
-    Profile.SGLANG: {
-        "/server_info": {"version": "0.6.1", "model_path": "/weights/a", "dtype": "auto"}
-    },
-    Profile.LLAMA_CPP: {"/props": {"build_info": "b9000-1234", "model_path": "/weights/a"}},
-    Profile.OLLAMA: {"/api/version": {"version": "0.20.1"}},
+    "sglang": {"/server_info": {"version": "0.6.1", "model_path": "/weights/a", "dtype": "auto"}},
+    "llama_cpp": {"/props": {"build_info": "b9000-1234", "model_path": "/weights/a"}},
+    "ollama": {"/api/version": {"version": "0.20.1"}},
 }
 
 
 @pytest.mark.parametrize("profile", REPORTS)
-def test_the_version_and_the_weights_are_reported(profile: Profile) -> None:
+def test_the_version_and_the_weights_are_reported(profile: str) -> None:
     with ModelServer(reports=dict(REPORTS[profile])) as server:
         identity = reported_identity(server.base_url, profile, "served", None)
     assert identity is not None
-    assert identity.engine == profile.value
+    assert identity.engine == profile
     assert identity.version in ("0.33.0", "0.6.1", "b9000-1234", "0.20.1")
-    assert identity.model == (None if profile is Profile.OLLAMA else "/weights/a")
+    assert identity.model == (None if profile == "ollama" else "/weights/a")
 
 
 def test_vllm_is_known_by_the_fingerprint_of_its_configuration() -> None:
-    with ModelServer(reports=dict(REPORTS[Profile.VLLM])) as server:
-        reported = reported_identity(server.base_url, Profile.VLLM, "served", None)
+    with ModelServer(reports=dict(REPORTS["vllm"])) as server:
+        reported = reported_identity(server.base_url, "vllm", "served", None)
         (asked,) = server.requests
     assert reported is not None
     assert reported.system_fingerprint == "fp_1"
     assert (asked.body["model"], asked.body["max_tokens"]) == ("served", 1)
-    with ModelServer(reports=dict(REPORTS[Profile.OLLAMA])) as server:
-        assert reported_identity(server.base_url, Profile.OLLAMA, "served", None)
+    with ModelServer(reports=dict(REPORTS["ollama"])) as server:
+        assert reported_identity(server.base_url, "ollama", "served", None)
         assert server.requests == []
 
 
@@ -152,7 +149,7 @@ def test_other_frame_settings_of_sglang_are_another_server() -> None:
     for settings in ({}, {"video": {"fps": 1}}, {"video": {"fps": 2}}):
         reports = {"/server_info": {"version": "0.5.23", "mm_process_config": settings}}
         with ModelServer(reports=reports) as server:
-            reported = reported_identity(server.base_url, Profile.SGLANG, "served", None)
+            reported = reported_identity(server.base_url, "sglang", "served", None)
         assert reported is not None
         hashes.add(reported.processor_hash)
     assert len(hashes) == 3
@@ -161,9 +158,9 @@ def test_other_frame_settings_of_sglang_are_another_server() -> None:
 
 def test_a_server_that_is_down_or_reports_nothing_is_unknown() -> None:
     with ModelServer() as server:
-        assert reported_identity(server.base_url, Profile.VLLM, "served", None) is None
-    assert reported_identity(server.base_url, Profile.VLLM, "served", None) is None
-    assert reported_identity(server.base_url, Profile.GENERIC, "served", None) is None
+        assert reported_identity(server.base_url, "vllm", "served", None) is None
+    assert reported_identity(server.base_url, "vllm", "served", None) is None
+    assert reported_identity(server.base_url, "generic", "served", None) is None
 
 
 def test_a_chat_template_is_known_by_its_hash() -> None:
@@ -171,7 +168,7 @@ def test_a_chat_template_is_known_by_its_hash() -> None:
     for template in ("a", "b", "b"):
         reports = {"/props": {"build_info": "b1", "chat_template": template}}
         with ModelServer(reports=reports) as server:
-            identities.append(reported_identity(server.base_url, Profile.LLAMA_CPP, "served", None))
+            identities.append(reported_identity(server.base_url, "llama_cpp", "served", None))
     first, two, three = identities
     assert first is not None
     assert two is not None
@@ -189,4 +186,4 @@ def test_endpoints_that_differ_are_an_error() -> None:
         with pytest.raises(ModelError, match=r"version 0.34.0 instead of 0.33.0"):
             spec.reported_server()
         two.reports["/version"] = {"version": "0.33.0"}
-        assert spec.reported_server() == reported_identity(urls[0], Profile.VLLM, "a", None)
+        assert spec.reported_server() == reported_identity(urls[0], "vllm", "a", None)
