@@ -14,7 +14,7 @@ from videomme_pipeline.configuration import nearest, parse_spec, read_yaml
 from videomme_pipeline.errors import ConfigurationError, listed
 from videomme_pipeline.evaluation.folder import OWN_BENCHMARKS, Configuration, reserved_columns
 from videomme_pipeline.evaluation.reading import check_name, parse_evaluation
-from videomme_pipeline.models.endpoint.endpoints import Profile
+from videomme_pipeline.models.endpoint.endpoints import PROFILES
 from videomme_pipeline.models.endpoint.served import list_models
 from videomme_pipeline.models.endpoint.spec import EndpointSpec
 from videomme_pipeline.prompts.render import TemplateName
@@ -28,13 +28,6 @@ _TEMPLATE = Path(__file__).parents[1] / "assets"
 _EVALUATIONS = "evaluations"
 _ABOUT_THE_DEMO = ("nightly.yaml", "samplings.yaml")
 """Files that a project without the demo gets as comments."""
-_PROFILES = {
-    "vllm": Profile.VLLM,
-    "sglang": Profile.SGLANG,
-    "llamacpp": Profile.LLAMA_CPP,
-    "library": Profile.OLLAMA,
-}
-"""The profile of a server by the `owned_by` of its models."""
 _WORKSPACE = """\
 load_from:
   - python_module:
@@ -130,8 +123,9 @@ def write_endpoint(configuration: Configuration, url: str) -> str:
     model = served[chosen or next(iter(served))]
     name = re.sub(r"[^a-z0-9._-]+", "-", model.id.rpartition("/")[2].lower()).strip(".-")
     entry: dict[str, object] = {"base_url": base_url, "model": model.id}
-    if profile := _PROFILES.get(model.owned_by or ""):
-        entry["profile"] = profile.value
+    for profile, facts in PROFILES.items():
+        if facts.owned_by is not None and facts.owned_by == model.owned_by:
+            entry["profile"] = profile
     path = configuration.folder / "models.yaml"
     spec = parse_spec({"name": name, **entry}, EndpointSpec, f"{path}: model {name}")
     names = configuration.catalog.names

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from videomme_pipeline.errors import ModelError
-from videomme_pipeline.models.endpoint.endpoints import Profile
+from videomme_pipeline.models.endpoint.endpoints import ENGINES, Engine, EngineName, Profile
 from videomme_pipeline.models.endpoint.managed import ServeSpec
 from videomme_pipeline.models.identity import ServerIdentity, release_of
 from videomme_pipeline.processes.lifeline import log_path
@@ -25,7 +25,7 @@ class LocalServers(ServeSpec):
     """Settings for starting the servers of a model on this machine."""
 
     kind: Literal["local"] = "local"
-    engine: engines.EngineName
+    engine: EngineName
     weights: str = Field(min_length=1)
     """A folder or file, or a repository of the Hugging Face Hub."""
     revision: str | None = None
@@ -42,7 +42,7 @@ class LocalServers(ServeSpec):
 
     @property
     def profile(self) -> Profile:
-        return self._adapter.profile
+        return self.engine
 
     @property
     def identity(self) -> Mapping[str, object]:
@@ -54,7 +54,7 @@ class LocalServers(ServeSpec):
         names = ("dtype", "quantization", "generation-config")
         chosen = {name.replace("-", "_"): self.args.get(name, "auto") for name in names}
         own = ServerIdentity(
-            engine=self.engine.value,
+            engine=self.engine,
             version=engines.installed_version(self._adapter, self._program[0]),
             **{name: str(value) for name, value in chosen.items() if value not in (None, "auto")},
         )
@@ -65,7 +65,7 @@ class LocalServers(ServeSpec):
         self._require_program()
         self._gpus_of_replicas()
         weights = find_weights(self.weights)
-        return f"runs start {self.replicas} × {self.engine.value} with {weights}"
+        return f"runs start {self.replicas} × {self.engine} with {weights}"
 
     def start(
         self, name: str, logs: Path, on_progress: Callable[[int, int, str], None]
@@ -145,8 +145,8 @@ class LocalServers(ServeSpec):
         return (" ".join(self._program),)
 
     @property
-    def _adapter(self) -> engines.Engine:
-        return engines.ENGINES[self.engine]
+    def _adapter(self) -> Engine:
+        return ENGINES[self.engine]
 
     @property
     def _program(self) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Inference engines whose servers can be started. `engines.yaml` contains them."""
+"""The options and the installed version of an inference engine."""
 
 import json
 import re
@@ -6,60 +6,15 @@ import shutil
 import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from enum import StrEnum
 from importlib.metadata import distributions
 from pathlib import Path
 
-from videomme_pipeline.configuration import parse_spec, read_yaml
-from videomme_pipeline.fingerprint import Spec
-from videomme_pipeline.models.endpoint.endpoints import Profile
+from videomme_pipeline.models.endpoint.endpoints import Engine
 from videomme_pipeline.processes.secrets import child_environment
 
 LOOPBACK = "127.0.0.1"
 _VERSION_SECONDS = 120.0
 """vLLM imports PyTorch before it prints its version."""
-
-
-class EngineName(StrEnum):
-    """The engines that `serve` can name."""
-
-    VLLM = "vllm"
-    SGLANG = "sglang"
-    LMDEPLOY = "lmdeploy"
-    LLAMA_CPP = "llama_cpp"
-    TRANSFORMERS = "transformers"
-
-
-class Engine(Spec):
-    """The way to start the server of an engine, and to find the version of the engine."""
-
-    profile: Profile
-    command: tuple[str, ...]
-    package: str | None = None
-    """The Python package with the engine's version. Without one, only running servers report it."""
-    weights_option: str | None = None
-    """Without this option, the weights are an argument."""
-    name_option: str | None = None
-    """Without this option, requests name the weights."""
-    host_option: str = "--host"
-    port_option: str = "--port"
-    revision_option: str | None = None
-    gpus_option: str | None = None
-    device_option: str | None = None
-    """With this option, a replica of one GPU ends if it finds no GPU, or too little memory on it.
-    Without it, the engine would use the CPU."""
-    trusting_option: str | None = None
-    """With this option, versions from `trusting_since` on accept settings of frames in requests.
-    Earlier versions always do and do not know the option."""
-    trusting_since: tuple[int, int] | None = None
-    environment: Mapping[str, str] = {}
-    """Variables of a server, if the environment of the run does not set them."""
-
-
-ENGINES: Mapping[EngineName, Engine] = {
-    EngineName(name): parse_spec(values, Engine, f"engine {name}")
-    for name, values in read_yaml(Path(__file__).with_name("engines.yaml")).items()
-}
 
 
 def options(args: Mapping[str, object]) -> Iterator[str]:

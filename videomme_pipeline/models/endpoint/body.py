@@ -171,7 +171,7 @@ def _parameters(spec: EndpointSpec, request: Request) -> dict[str, Any]:
     if generation.constrain_answer:
         if profile.answer_constraint is None:
             raise ModelError(
-                f"model {spec.name}: profile {spec.profile.value} cannot constrain answers; set "
+                f"model {spec.name}: profile {spec.profile} cannot constrain answers; set "
                 "`profile` to the endpoint's family or `constrain_answer: false`"
             )
         letters = [letter.value for letter in request.question.letters]

@@ -1,9 +1,9 @@
-"""Profiles of the families of OpenAI-compatible endpoints. `profiles.yaml` contains them."""
+"""Families of OpenAI-compatible endpoints and their engines. `profiles.yaml` contains them."""
 
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import ByteSize
 
@@ -11,22 +11,6 @@ from videomme_pipeline.configuration import parse_spec, read_yaml
 from videomme_pipeline.fingerprint import Spec
 from videomme_pipeline.frames.cache import FrameSet, VideoLength
 from videomme_pipeline.models.spec import Schedule
-
-
-class Profile(StrEnum):
-    """Families of endpoints with the same behavior."""
-
-    OPENAI = "openai"
-    AZURE = "azure"
-    GEMINI = "gemini"
-    VLLM = "vllm"
-    SGLANG = "sglang"
-    LMDEPLOY = "lmdeploy"
-    LLAMA_CPP = "llama_cpp"
-    OLLAMA = "ollama"
-    QWEN = "qwen"
-    TRANSFORMERS = "transformers"
-    GENERIC = "generic"
 
 
 class FramesAs(StrEnum):
@@ -60,6 +44,31 @@ class AnswerConstraint(StrEnum):
     """llama.cpp: `grammar` (GBNF)."""
 
 
+class Engine(Spec):
+    """The way to start the server of an engine, and to find the version of the engine."""
+
+    command: tuple[str, ...]
+    package: str | None = None
+    """The Python package with the engine's version. Without one, only running servers report it."""
+    weights_option: str | None = None
+    """Without this option, the weights are an argument."""
+    name_option: str | None = None
+    """Without this option, requests name the weights."""
+    host_option: str = "--host"
+    port_option: str = "--port"
+    revision_option: str | None = None
+    gpus_option: str | None = None
+    device_option: str | None = None
+    """With this option, a replica of one GPU ends if it finds no GPU, or too little memory on it.
+    Without it, the engine would use the CPU."""
+    trusting_option: str | None = None
+    """With this option, versions from `trusting_since` on accept settings of frames in requests.
+    Earlier versions always do and do not know the option."""
+    trusting_since: tuple[int, int] | None = None
+    environment: Mapping[str, str] = {}
+    """Variables of a server, if the environment of the run does not set them."""
+
+
 class EndpointProfile(Spec):
     """The abilities and reports of a family of endpoints."""
 
@@ -86,12 +95,29 @@ class EndpointProfile(Spec):
     reports: Mapping[str, Mapping[str, str]] = {}
     """Paths at which a server reports what it is. Each has the keys of values in a JSON object, by
     the names of the values in an identity."""
+    reports_in_answers: bool = False
+    """Answers have the hash of the server's configuration, and its list of models the weights."""
+    owned_by: str | None = None
+    """The value in lists of models by which a new entry gets this profile."""
+    engine: Engine | None = None
+    """Without one, `serve` cannot start a server of this family."""
 
 
-PROFILES: Mapping[Profile, EndpointProfile] = {
-    Profile(name): parse_spec(values, EndpointProfile, f"profile {name}")
+PROFILES: Mapping[str, EndpointProfile] = {
+    name: parse_spec(values, EndpointProfile, f"profile {name}")
     for name, values in read_yaml(Path(__file__).with_name("profiles.yaml")).items()
 }
+ENGINES: Mapping[str, Engine] = {
+    name: profile.engine for name, profile in PROFILES.items() if profile.engine is not None
+}
+
+# Names are those of the file, so that a family of endpoints and its engine are one row there.
+if TYPE_CHECKING:
+    Profile = str
+    EngineName = str
+else:
+    Profile = Literal[tuple(PROFILES)]
+    EngineName = Literal[tuple(ENGINES)]
 
 
 def constrained_to(constraint: AnswerConstraint, letters: Sequence[str]) -> dict[str, Any]:

@@ -175,19 +175,19 @@ def reported_identity(
         values = reported_values(base_url, profile, api_key)
     except ServerDownError:
         return None
-    if profile is Profile.VLLM and values:
+    if PROFILES[profile].reports_in_answers and values:
         with suppress(ModelError):
             weights = {served.id: served.root for served in list_models(base_url, api_key)}
             if root := weights.get(served_name):
                 values["model"] = root[:_MAX_CHARACTERS]
-        # vLLM reports the hash of its configuration with each answer, so ask for one token.
+        # The hash of the configuration comes with each answer, so ask for one token.
         question = {"role": "user", "content": "."}
         body = {"model": served_name, "messages": [question], "max_tokens": 1}
         url = f"{base_url.rstrip('/')}/chat/completions"
         with suppress(ModelError, orjson.JSONDecodeError):
             answer = orjson.loads(get(url, api_key, LOOK_SECONDS, posted=body))
             values |= _read({"system_fingerprint": "system_fingerprint"}, answer)
-    return ServerIdentity(engine=profile.value, **values) if values else None
+    return ServerIdentity(engine=profile, **values) if values else None
 
 
 def _read(keys: Mapping[str, str], content: Mapping[str, object]) -> Iterator[tuple[str, str]]:

@@ -51,7 +51,7 @@ def _variable_name(name: str) -> str:
 
 def _profile_of_servers(values: dict[str, Any]) -> Profile:
     serve: ServeSpec | None = values.get("serve")
-    return Profile.GENERIC if serve is None else serve.profile
+    return "generic" if serve is None else serve.profile
 
 
 class EndpointSpec(ModelSpec):
@@ -140,7 +140,7 @@ class EndpointSpec(ModelSpec):
             "kind": self.kind,
             "model": self.model or self.name,
             "revision": self.revision,
-            "profile": self.profile.value,
+            "profile": self.profile,
             "frames_as": self.sends_frames_as.in_fingerprints,
             "image_detail": self.image_detail,
             "extra_body": self.extra_body,
