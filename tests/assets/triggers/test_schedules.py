@@ -11,7 +11,7 @@ import yaml
 
 from tests.support.projects import WriteProject
 from videomme_pipeline.assets.definitions import build_definitions
-from videomme_pipeline.assets.stages.nightly import NIGHTLY_JOB, RECENT, assess_age
+from videomme_pipeline.assets.stages.nightly import NIGHTLY_JOB, RECENT, assess_age, nightly_asset
 from videomme_pipeline.project.nightly.tracked import nightly_date, tracked_evaluations
 from videomme_pipeline.project.project import Project, open_project
 from videomme_pipeline.scoring.scored_question import ObservedQuestion
@@ -54,6 +54,17 @@ def test_a_tick_requests_the_date_in_the_time_zone_of_the_schedule(
 )
 def test_the_date_of_a_nightly_run_depends_on_the_time_zone(timezone: str, date: str) -> None:
     assert nightly_date(datetime(2026, 11, 20, 2, 0, tzinfo=UTC), timezone) == date
+
+
+@pytest.mark.parametrize("schedule", [True, False])
+def test_dagster_shows_a_scheduled_evaluation_without_a_new_run_as_overdue(
+    tracking: Project, schedule: bool
+) -> None:
+    (tracked,) = tracked_evaluations(tracking)
+    nightly = tracked.nightly.model_copy(update={"schedule": schedule, "fresh_within_hours": 30})
+    (spec,) = nightly_asset(replace(tracked, nightly=nightly)).specs
+    overdue = dg.FreshnessPolicy.time_window(fail_window=timedelta(hours=30))
+    assert spec.freshness_policy == (overdue if schedule else None)
 
 
 def test_without_tracked_evaluations_there_is_no_nightly_schedule(
