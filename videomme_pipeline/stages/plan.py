@@ -9,12 +9,14 @@ server.
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
+from sys import intern
+from typing import NamedTuple
 
 from videomme_pipeline.errors import NotReadyError, VideoMMEError
 from videomme_pipeline.project.project import Project
-from videomme_pipeline.project.state.failures import UNKNOWN
+from videomme_pipeline.project.state.failures import UNKNOWN, Failure
 from videomme_pipeline.project.state.partitions import WHOLE, Dimension, Partition, partition_of
 from videomme_pipeline.stages.chain import all_stages
 from videomme_pipeline.stages.stage import AnyStage, BenchmarkStage, key_of
@@ -30,8 +32,7 @@ class Freshness(StrEnum):
     """The last attempt to build the partition failed."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionState:
+class PartitionState(NamedTuple):
     """The state of one partition, with a reason if it is not fresh; no `fingerprint` if unknown."""
 
     stage: AnyStage
@@ -169,24 +170,18 @@ def _plan_stage(
         )
         return [state]
     failures = stage.failures.read()
-    states = []
-    for partition in partitions:
-        state = _state_of(stage, partition, waiting)
-        failure = failures.get(partition)
-        if (
-            failure is not None
-            and state.freshness is not Freshness.FRESH
-            and failure.fingerprint == (state.fingerprint or UNKNOWN)
-        ):
-            state = replace(state, freshness=Freshness.FAILED, reason=failure.reason)
-        states.append(state)
-    return states
+    return [
+        _state_of(stage, partition, waiting, failures.get(partition)) for partition in partitions
+    ]
 
 
 def _state_of(
-    stage: AnyStage, partition: Partition, waiting: dict[AnyStage, set[Partition]]
+    stage: AnyStage,
+    partition: Partition,
+    waiting: dict[AnyStage, set[Partition]],
+    failure: Failure | None,
 ) -> PartitionState:
-    """The state of one partition, ignoring recorded failures."""
+    """The state of one partition, whose last attempt ended with `failure`."""
     fingerprint, is_stored, reason = None, False, ""
     try:
         fingerprint = stage.fingerprint(partition)
@@ -195,14 +190,17 @@ def _state_of(
         reason = str(error)
     # The fingerprint of a stage of a benchmark says everything about its parents.
     checked = {} if is_stored and isinstance(stage, BenchmarkStage) else waiting
-    not_fresh = (
-        upstream.label
-        for upstream, partitions in checked.items()
-        if not partitions.isdisjoint(parents(stage, partition, upstream))
-    )
-    parent = next(not_fresh, None)
+    parent = None
+    for upstream, partitions in checked.items():
+        if not partitions.isdisjoint(parents(stage, partition, upstream)):
+            parent = upstream.label
+            break
+    if parent is not None:
+        reason = intern(f"its parent in {parent} is not fresh")  # one text for all partitions
     if is_stored and parent is None:
         freshness = Freshness.FRESH
+    elif failure is not None and failure.fingerprint == (fingerprint or UNKNOWN):
+        freshness, reason = Freshness.FAILED, failure.reason
     elif _was_built(stage, partition):
         freshness = Freshness.STALE
         reason = reason or "its configuration, code version or inputs changed"
@@ -214,7 +212,7 @@ def _state_of(
         partition=partition,
         freshness=freshness,
         fingerprint=fingerprint,
-        reason=reason if parent is None else f"its parent in {parent} is not fresh",
+        reason=reason,
         waits_for_parent=parent is not None,
     )
 

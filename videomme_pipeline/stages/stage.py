@@ -155,7 +155,7 @@ class BenchmarkStage:
         """Dagster's asset group."""
         return self.benchmark.name
 
-    @property
+    @cached_property
     def label(self) -> str:
         """The asset's name in this project, such as "smoke/frames"."""
         return f"{self.benchmark.name}/{self.name}"
@@ -299,7 +299,7 @@ class BenchmarkStage:
 
     def part_of(self, target: Target, rows: Sequence[object], answers: int) -> Target:
         """`target` with the name of an incomplete file, which has these rows and answers."""
-        return replace(target, name=replace(target.name, part=part_id(answers, rows)))
+        return replace(target, name=target.name._replace(part=part_id(answers, rows)))
 
     def write(
         self,

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
+from typing import NamedTuple
 
 from blake3 import blake3
 from upath import UPath
@@ -35,8 +36,7 @@ _NAME = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredName:
+class StoredName(NamedTuple):
     """The parts of a name. `part` is the id of an incomplete file, or None."""
 
     variant: str | None

@@ -1,12 +1,13 @@
 """Partitions of a benchmark's stages. Each one has a video, a variant, both or neither.
 
 A variant is a sampling (frames), a track (subtitles) or an evaluation (prompts, responses,
-scores). Each combination has its own class, so a stage never handles a missing part.
+scores). Each combination has its own class, so a stage never handles a missing part. There are
+many partitions with a video, so these are tuples, which are cheap to create and to find.
 """
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from videomme_pipeline.evaluation.evaluation import Evaluation
 
@@ -28,12 +29,14 @@ class Whole:
     variant: ClassVar[None] = None
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class VideoPartition:
+class VideoPartition(NamedTuple):
     """One video."""
 
     video: str
-    variant: ClassVar[None] = None
+
+    @property
+    def variant(self) -> None:
+        return None
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -44,8 +47,7 @@ class VariantPartition:
     video: ClassVar[None] = None
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class VideoVariant:
+class VideoVariant(NamedTuple):
     """One variant of one video."""
 
     video: str

@@ -43,6 +43,8 @@ CODE_VERSIONS: dict[str, tuple[int, ...]] = {
 because the fingerprints of the stage contain all of them. A new column of responses raises none:
 responses are copied from the journal, and a machine without the journal would have to ask again."""
 
+_json_of = json.JSONEncoder(sort_keys=True).encode
+
 
 def code_version(stage: str) -> str:
     """The code version of a stage, such as "1.3"."""
@@ -78,12 +80,12 @@ class Versions:
         """Fingerprint of a video's row: its content, its subtitle file and its clip."""
         values = self._known["videos"]
         if video_id not in values:
-            clip = self._footage(video_id).clip
+            clip, content = self._footage(video_id).clip, self.content_hash(video_id)
             values[video_id] = text_fingerprint(
                 "videos",
                 code_version("videos"),
                 video_id,
-                self.content_hash(video_id),
+                content,
                 self.subtitle_hash(video_id),
                 canonical_json(clip) if clip else None,
             )
@@ -102,9 +104,9 @@ class Versions:
 
     def frames(self, video_id: str, sampling: Sampling) -> str:
         """Fingerprint of the frames of a video under a sampling."""
+        content = self.content_hash(video_id)  # first, because it may not be known yet
         values = self._known["frames", sampling]
         if video_id not in values:
-            content = self.content_hash(video_id)  # first, because it may not be known yet
             values[video_id] = text_fingerprint(self.frame_settings(video_id, sampling), content)
         return values[video_id]
 
@@ -148,11 +150,12 @@ class Versions:
                 *filter(None, [evaluation.conversation]),
             )
         if video_id not in values:
+            frames = self.sent_frames(video_id, evaluation)  # first, as in `frames`
             values[video_id] = text_fingerprint(
                 values[None],
                 video_id,
                 self._asked(video_id, answers=False),
-                self.sent_frames(video_id, evaluation),
+                frames,
                 self.subtitles(video_id, evaluation),
                 *(q.question_id for q in self.questions[video_id] if q.question_id in chosen),
             )
@@ -246,8 +249,8 @@ class Versions:
             parts += [question.question_id, question.question, str(len(question.options))]
             parts += question.options
             if answers:
-                facets = json.dumps(dict(question.facets), sort_keys=True)
-                parts += [question.answer.value, question.youtube_id, question.url, facets]
+                facets = _json_of(dict(question.facets))
+                parts += [question.answer, question.youtube_id, question.url, facets]
         in_group = find_benchmark(questions[0].benchmark).grouping is not None
         values[video_id] = text_fingerprint(str(in_group), *parts)
         return values[video_id]
