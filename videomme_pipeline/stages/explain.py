@@ -68,9 +68,9 @@ class Reason:
 class Explanation:
     """The reasons of all partitions of one plan, computed on demand."""
 
-    def __init__(self, states: Iterable[PartitionState]) -> None:
-        self._states = {(state.stage.label, state.partition): state for state in states}
-        self._stages = {state.stage.label: state.stage for state in self._states.values()}
+    def __init__(self, states: Sequence[PartitionState]) -> None:
+        self._states = states
+        self._stages = {state.stage.label: state.stage for state in states}
         self.reasons: Callable[[PartitionState], tuple[Reason, ...]] = cache(self._reasons_of)
         self._roots: Callable[[PartitionState], frozenset[PartitionState]] = cache(self._roots_of)
 
@@ -84,7 +84,7 @@ class Explanation:
     def causes(self) -> dict[str, Counter[Cause]]:
         """The number of partitions of each asset that are not fresh, by most specific cause."""
         counted: dict[str, Counter[Cause]] = defaultdict(Counter)
-        for state in self._states.values():
+        for state in self._states:
             if state.freshness is not Freshness.FRESH:
                 counted[state.stage.label][self._cause(state)] += 1
         return dict(counted)
@@ -191,12 +191,16 @@ class Explanation:
             default=(None, {}),
         )
 
+    @cached_property
+    def _by_partition(self) -> Mapping[tuple[str, Partition], PartitionState]:
+        return {(state.stage.label, state.partition): state for state in self._states}
+
     def _changing_parents(self, state: PartitionState) -> Iterator[PartitionState]:
         for label in state.stage.upstream:
             if label in self._stages:
                 partitions = parents(state.stage, state.partition, self._stages[label])
                 for partition in {WHOLE, *partitions}:  # WHOLE if the partitions are not known yet
-                    parent = self._states.get((label, partition))
+                    parent = self._by_partition.get((label, partition))
                     if parent is not None and parent.freshness is not Freshness.FRESH:
                         yield parent
 

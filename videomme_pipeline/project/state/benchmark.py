@@ -10,6 +10,7 @@ from contextlib import suppress
 from functools import cache, cached_property
 from itertools import chain
 
+import pyarrow as pa
 from upath import UPath
 
 from videomme_pipeline.benchmarks.locate import VideoSource
@@ -189,6 +190,7 @@ class Snapshot:
         if benchmark.read_questions is None or benchmark.read_questions[0] != path:
             try:
                 benchmark.read_questions = path, group_by_video(read_rows(path, Question))
+                pa.default_memory_pool().release_unused()  # as much again as the questions
             except FileNotFoundError:
                 return None
             except DamagedFileError as error:
