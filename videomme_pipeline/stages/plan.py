@@ -17,7 +17,7 @@ from typing import NamedTuple
 from videomme_pipeline.errors import NotReadyError, VideoMMEError
 from videomme_pipeline.project.project import Project
 from videomme_pipeline.project.state.failures import UNKNOWN, Failure
-from videomme_pipeline.project.state.partitions import WHOLE, Dimension, Partition, partition_of
+from videomme_pipeline.project.state.partitions import WHOLE, Partition, partition_of
 from videomme_pipeline.stages.chain import all_stages
 from videomme_pipeline.stages.stage import AnyStage, BenchmarkStage, key_of
 
@@ -142,7 +142,7 @@ def parents(stage: AnyStage, partition: Partition, upstream: AnyStage) -> list[P
         )
         if variant is None:
             return []
-    if Dimension.VIDEO not in upstream.stage.dimensions:
+    if not upstream.has_videos:
         return [partition_of(variant=variant)]
     video = partition.video
     try:
@@ -162,11 +162,7 @@ def _plan_stage(
         partitions = stage.partitions(evaluations)
     except NotReadyError as error:
         state = PartitionState(
-            stage=stage,
-            partition=WHOLE,
-            freshness=Freshness.MISSING,
-            reason=str(error),
-            is_whole_stage=True,
+            stage, WHOLE, Freshness.MISSING, reason=str(error), is_whole_stage=True
         )
         return [state]
     failures = stage.failures.read()
@@ -208,12 +204,7 @@ def _state_of(
         freshness = Freshness.MISSING
         reason = reason or "never built"
     return PartitionState(
-        stage=stage,
-        partition=partition,
-        freshness=freshness,
-        fingerprint=fingerprint,
-        reason=reason,
-        waits_for_parent=parent is not None,
+        stage, partition, freshness, fingerprint, reason, waits_for_parent=parent is not None
     )
 
 

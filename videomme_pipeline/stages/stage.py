@@ -187,7 +187,7 @@ class BenchmarkStage:
         """The dimension other than the video, or None."""
         return next(iter(self.stage.dimensions - {Dimension.VIDEO}), None)
 
-    @property
+    @cached_property
     def has_videos(self) -> bool:
         return Dimension.VIDEO in self.stage.dimensions
 

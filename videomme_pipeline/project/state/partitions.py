@@ -1,8 +1,8 @@
 """Partitions of a benchmark's stages. Each one has a video, a variant, both or neither.
 
 A variant is a sampling (frames), a track (subtitles) or an evaluation (prompts, responses,
-scores). Each combination has its own class, so a stage never handles a missing part. There are
-many partitions with a video, so these are tuples, which are cheap to create and to find.
+scores). Each combination has its own class, so a stage never handles a missing part. Those with
+a video are many, so they are tuples.
 """
 
 from dataclasses import dataclass
@@ -33,10 +33,7 @@ class VideoPartition(NamedTuple):
     """One video."""
 
     video: str
-
-    @property
-    def variant(self) -> None:
-        return None
+    variant: None = None
 
 
 @dataclass(frozen=True, slots=True, order=True)
