@@ -2,7 +2,8 @@
 
 Dagster compares data versions and code versions of events. It does not know about lost files and
 edited configuration files. The check shows them in the asset graph. It runs after its asset and
-when a user executes it. A sensor reports its result again whenever that changes.
+when a user executes it. A sensor reports its result again whenever that changes. It plans only if
+something that a plan reads has changed, or if the last plan is ten minutes old.
 """
 
 from collections import Counter
@@ -13,6 +14,7 @@ from functools import cached_property
 from urllib.parse import quote
 
 import dagster as dg
+from upath import UPath
 
 from videomme_pipeline.assets.dagster_internals import evaluation_of_newest, newest_evaluation
 from videomme_pipeline.assets.keys import asset_key, key_in, partition_key
@@ -21,8 +23,9 @@ from videomme_pipeline.assets.stages.checks import LISTED_PARTITIONS
 from videomme_pipeline.assets.stages.metadata import table_of
 from videomme_pipeline.assets.stages.nightly import RECENT, assess_age
 from videomme_pipeline.assets.triggers.jobs import REFRESH_JOB, REPORT_JOB
-from videomme_pipeline.errors import ConfigurationError
+from videomme_pipeline.errors import ConfigurationError, VideoMMEError
 from videomme_pipeline.fingerprint import fingerprint
+from videomme_pipeline.processes.identity import ProcessIdentity
 from videomme_pipeline.project.checkpoints import read_training_runs
 from videomme_pipeline.project.nightly.alerts import ui_address
 from videomme_pipeline.project.nightly.tracked import TrackedEvaluation, refused_files
@@ -31,6 +34,8 @@ from videomme_pipeline.stages.chain import all_stages
 from videomme_pipeline.stages.explain import Cause, Explanation
 from videomme_pipeline.stages.plan import Freshness, PartitionState, plan_project
 from videomme_pipeline.stages.stage import AnyStage, BenchmarkStage
+from videomme_pipeline.storage.layout import LOCAL
+from videomme_pipeline.storage.objects import file_names, file_states
 from videomme_pipeline.storage.records import sequence
 
 UP_TO_DATE = "up_to_date"
@@ -41,6 +46,8 @@ _DESCRIPTION = (
 _SEVERITIES = {"error": dg.AssetCheckSeverity.ERROR, "warning": dg.AssetCheckSeverity.WARN}
 _PLAN = "plan"
 """Metadata key of the fingerprint of what is not fresh."""
+_PLAN_SECONDS = 600
+"""The longest time between two plans, for changes such as a run that was deleted in Dagster."""
 
 
 def up_to_date_check(project: Project) -> dg.AssetChecksDefinition:
@@ -76,15 +83,22 @@ def up_to_date_sensor(
         description="Show what a refresh would build, and which nightly runs are overdue.",
     )
     def report_plan(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
-        plans = _Plans(project.reopened())
+        now = datetime.now(UTC)
+        ages = [assess_age(entry, context.instance, now) for entry in tracked]
+        current = project.reopened()
+        state = _state_of(current, context.instance, ages)
+        planned, _, planned_at = (context.cursor or "").partition(" ")
+        if planned == state and now.timestamp() - float(planned_at) < _PLAN_SECONDS:
+            return dg.SkipReason("nothing has changed since the last plan")
+        plans = _Plans(current)
         changed = [
             plans.result(key)
             for key in keys
             if not _shows(context.instance, key, plans.plan_of(key))
         ]
-        ages = [assess_age(entry, context.instance, datetime.now(UTC)) for entry in tracked]
         changed += [age for age in ages if not _shows_age(context.instance, age)]
         not_shown = plans.not_shown(context.instance)
+        context.update_cursor(f"{state} {now.timestamp()}")
         if not changed and not not_shown:
             return dg.SkipReason("every check shows the current plan")
         requests = [dg.RunRequest(run_key=not_shown, job_name=REPORT_JOB)] if not_shown else []
@@ -94,6 +108,32 @@ def up_to_date_sensor(
         )
 
     return report_plan
+
+
+def _state_of(
+    project: Project, instance: dg.DagsterInstance, ages: Sequence[dg.AssetCheckResult]
+) -> str:
+    """Hash of everything that a plan reads, and of this process, because another may have new code.
+
+    No table is ever replaced, so the names of the stored files are enough.
+    """
+    project.observe_servers(_evaluations(project), is_stored=False)
+    store, folders = project.store, [UPath(project.configuration.folder)]
+    for benchmark in project.benchmarks.values():
+        with suppress(VideoMMEError):  # without its license or folder, it has no files
+            folders += map(UPath, benchmark.open_source().roots)
+    local = file_states(UPath(store.local(LOCAL))).items()
+    return fingerprint(
+        ProcessIdentity.here(),
+        instance.event_log_storage.get_maximum_record_id(),
+        [(age.passed, age.description) for age in ages],
+        [(server.key, server.identity) for server in project.server_record.read_servers()],
+        # A plan opens and closes the database of hashes, which changes its files.
+        hash(frozenset(item for item in local if ".sqlite" not in item[0])),
+        hash(frozenset(project.hashes.load().items())),
+        hash(frozenset(name for name in file_names(store.root) if not name.startswith(LOCAL))),
+        [hash(frozenset(file_states(folder).items())) for folder in folders],
+    )
 
 
 class _Plans:

@@ -66,6 +66,10 @@ class ServerRecord:
             self._seen[model] = self._read(model)
         return self._seen[model]
 
+    def read_servers(self) -> list[SeenServer]:
+        """The servers of all models that were read or observed since `invalidate`."""
+        return [server for seen in self._seen.values() for server in seen]
+
     def with_server(self, spec: AnyModelSpec) -> AnyModelSpec:
         """`spec` with its current server, unless it is the first: stored answers stay valid."""
         if not isinstance(spec, EndpointSpec):

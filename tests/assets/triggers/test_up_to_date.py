@@ -1,5 +1,6 @@
 """The check `up_to_date` shows what the planner would build, whatever Dagster itself knows."""
 
+from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -7,7 +8,17 @@ import dagster as dg
 import pytest
 import yaml
 
-from tests.support.projects import ALL, EVALUATIONS, WriteProject, stage
+from tests.support.model_server import ModelServer
+from tests.support.projects import (
+    ALL,
+    EVALUATIONS,
+    SERVED,
+    VIDEOS,
+    Copy,
+    WriteProject,
+    WriteServed,
+    stage,
+)
 from videomme_pipeline.assets.definitions import build_definitions
 from videomme_pipeline.assets.keys import asset_key
 from videomme_pipeline.assets.run import refresh_project
@@ -63,6 +74,46 @@ def test_the_check_follows_files_and_settings_that_dagster_does_not_know(
         "warehouse": True,
         "report_page": True,
     }
+
+
+def test_a_tick_plans_only_after_a_change(
+    project: Project, copy: Copy, write_served: WriteServed, instance: dg.DagsterInstance
+) -> None:
+    frames = stage(project, "frames")
+    file = Path(str(frames.path_of(frames.target(frames.parse_key("uniform_n-4|002")))))
+    page, content = project.store.report(), file.read_bytes()
+    with ModelServer(reports={"/version": {"version": "1"}}) as server:
+        evaluations = {**EVALUATIONS, "served": SERVED}
+        served = write_served(server.base_url, evaluations, VIDEOS, profile="vllm")
+        sensor = up_to_date_sensor(served)
+        cursor: str | None = None
+
+        def has_planned() -> bool:
+            nonlocal cursor
+            with dg.build_sensor_context(instance=instance, cursor=cursor) as context:
+                result = sensor(context)
+                cursor = context.cursor
+            text = str(result.skip_message) if isinstance(result, dg.SkipReason) else ""
+            return not text.startswith("nothing has changed")
+
+        changes: dict[str, Callable[[], object]] = {
+            "a deleted file": file.unlink,
+            "a new file": lambda: file.write_bytes(content),
+            "a changed video": copy.video("002").touch,
+            "a changed subtitle file": copy.subtitle("002").touch,
+            "a changed page": page.touch,
+            "a setting": lambda: (served.configuration.folder / "runs.yaml").write_text(
+                "stale: error"
+            ),
+            "another server": lambda: server.reports.update({"/version": {"version": "2"}}),
+            "an event": lambda: instance.report_runless_asset_event(dg.AssetMaterialization("a")),
+        }
+        assert has_planned()
+        for name, change in changes.items():
+            # A plan that has hashed a changed file is followed by another one.
+            assert [has_planned(), has_planned()][-1] is False, name
+            change()
+            assert has_planned(), name
 
 
 def test_a_benchmark_without_evaluations_has_nothing_to_build(
