@@ -83,6 +83,7 @@ def nightly_asset(tracked: TrackedEvaluation) -> dg.AssetsDefinition:
         if severity is not Severity.OFF and (grouped or check is not NightlyCheck.GROUP_SCORE)
     ]
     partitions = nightly_partitions(tracked.nightly)
+    overdue = timedelta(hours=tracked.nightly.fresh_within_hours)
     # Nightly runs that are backfilled together run in order, because each is compared with the
     # ones before.
     previous_run = dg.TimeWindowPartitionMapping(
@@ -99,6 +100,9 @@ def nightly_asset(tracked: TrackedEvaluation) -> dg.AssetsDefinition:
         code_version=str(RULE_VERSION),
         partitions_def=partitions,
         required_resource_keys={SERVERS},
+        freshness_policy=dg.FreshnessPolicy.time_window(fail_window=overdue)
+        if tracked.nightly.schedule
+        else None,
         metadata={"columns": column_schema(ObservedQuestion)},
         deps=[
             dg.AssetDep(key, partition_mapping=previous_run),
@@ -173,7 +177,7 @@ def assess_age(
 ) -> dg.AssetCheckResult:
     """The result of the check `recent` at `now`. Before the first run, `since` counts as its date.
 
-    A backfill of an old date is a new materialization, so Dagster's freshness policies would pass.
+    A backfill of an old date is a new materialization, with which Dagster's policy passes.
     """
     nightly = tracked.nightly
     stored = tracked.project.store.observation_files(

@@ -297,6 +297,7 @@ def materialize(
     job.execute_in_process(instance=instance, asset_selection=keys, partition_key=partition_key)
 
 
+@pytest.mark.slow
 def test_a_failed_step_releases_its_lock(
     write: Callable[..., Project], servers: tuple[Gate, Gate]
 ) -> None:

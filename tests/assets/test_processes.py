@@ -150,6 +150,7 @@ def test_a_process_is_dead_only_if_this_machine_can_see_that_it_ended(
     assert {run.run_id for run in left} == {run.run_id for run in alive}
 
 
+@pytest.mark.slow
 def test_a_run_that_is_killed_before_its_first_step_is_ended(instance: dg.DagsterInstance) -> None:
     subprocess.run(
         [sys.executable, "-c", KILLED_BEFORE_ITS_FIRST_STEP], cwd=ROOT, env=os.environ, check=False

@@ -127,6 +127,7 @@ def test_equal_models_are_asked_about_all_videos_and_are_equivalent(
     assert [look.stop for look in looks[:-1]] == [None] * (len(looks) - 1)
 
 
+@pytest.mark.slow
 def test_limits_stop_a_race_between_looks(
     write_race: WriteRace, instance: dg.DagsterInstance
 ) -> None:

@@ -242,6 +242,7 @@ def test_a_run_with_failed_partitions_exits_with_an_error(empty: Path) -> None:
     assert "accept_license: true" in ended.err
 
 
+@pytest.mark.slow
 def test_failures_with_one_cause_are_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

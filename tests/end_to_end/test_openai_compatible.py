@@ -34,6 +34,7 @@ def images(body: dict[str, Any]) -> list[bytes]:
     return [base64.b64decode(url.removeprefix("data:image/jpeg;base64,")) for url in urls]
 
 
+@pytest.mark.slow
 def test_faulty_requests_are_retried_and_no_answered_question_is_asked_again(
     write_served: WriteServed, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
 ) -> None:

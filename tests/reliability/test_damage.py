@@ -103,13 +103,9 @@ def test_a_run_rebuilds_tables_that_every_run_reads(
     assert refresh_project(project, instance, ALL).run_id is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
-    "file",
-    [
-        "history/runs.db",
-        pytest.param("history/runs/index.db", marks=pytest.mark.slow),
-        pytest.param("schedules/schedules.db", marks=pytest.mark.slow),
-    ],
+    "file", ["history/runs.db", "history/runs/index.db", "schedules/schedules.db"]
 )
 def test_the_error_for_a_damaged_dagster_database_says_what_to_do(
     project: Project, root: Path, monkeypatch: pytest.MonkeyPatch, file: str

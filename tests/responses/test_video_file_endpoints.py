@@ -95,7 +95,7 @@ def test_one_of_two_endpoints_that_is_never_up_is_not_asked(
     assert server.answered.total() == 36
 
 
-@pytest.mark.parametrize("count", [1, 2])
+@pytest.mark.parametrize("count", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_endpoints_that_are_all_down_are_said_to_be_down(
     video: WholeVideo, tmp_path: Path, count: int
 ) -> None:

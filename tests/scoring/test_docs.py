@@ -14,6 +14,8 @@ from videomme_pipeline.scoring.statistics.power import PowerAnalysis
 GOLDEN = ROOT / "tests" / "golden" / "scores"
 ACCURACY = (ROOT / "docs" / "reader-accuracy.md").read_text(encoding="utf-8")
 COMPARE = (ROOT / "docs" / "compare.md").read_text(encoding="utf-8")
+CAREFUL, *OTHERS = ReaderName
+READERS = (CAREFUL, *(pytest.param(reader, marks=pytest.mark.slow) for reader in OTHERS))
 
 
 def outcomes(reader: ReaderName, name: str, benchmark: str = "videomme") -> str:
@@ -37,20 +39,18 @@ def group_scores(reader: ReaderName) -> str:
     return "".join(scores)
 
 
-@pytest.mark.parametrize("reader", ReaderName)
+@pytest.mark.parametrize("reader", READERS)
 def test_the_docs_show_the_effect_of_the_reader_on_v1(reader: ReaderName) -> None:
     assert outcomes(reader, "v1_responses.json") in ACCURACY
 
 
-@pytest.mark.parametrize(
-    "reader", [reader for reader in ReaderName if not reader.startswith("official_v1")]
-)
+@pytest.mark.parametrize("reader", [CAREFUL, *READERS[3:]])
 def test_the_docs_show_the_effect_of_the_reader_on_v2(reader: ReaderName) -> None:
     row = outcomes(reader, "v2_responses.json", benchmark="videomme_v2") + group_scores(reader)
     assert row in ACCURACY
 
 
-@pytest.mark.parametrize("reader", ReaderName)
+@pytest.mark.parametrize("reader", READERS)
 def test_the_docs_show_the_accuracy_of_each_reader(reader: ReaderName) -> None:
     recorded = _rows("extraction.jsonl")
     forms = _rows("answer_forms.jsonl")
@@ -75,13 +75,13 @@ def test_the_docs_show_the_detectable_effects(questions: int, videos: int) -> No
     assert f"{questions:,} questions on {videos} videos | {cells} |" in COMPARE
 
 
-@pytest.mark.parametrize("reader", ReaderName)
+@pytest.mark.parametrize("reader", READERS)
 def test_the_docs_show_the_accuracy_with_options(reader: ReaderName) -> None:
     shares = _shares(reader, _rows("option_forms.jsonl"))
     assert f"| `{reader}` | {' | '.join(shares)} |\n" in ACCURACY.replace("**", "")
 
 
-@pytest.mark.parametrize("reader", ReaderName)
+@pytest.mark.parametrize("reader", READERS)
 def test_the_docs_show_the_accuracy_on_responses_about_videos(reader: ReaderName) -> None:
     rows = _rows("video_responses.jsonl")
     disputed = [row for row in rows if len({*letters_read(row).values()}) > 1]

@@ -218,7 +218,7 @@ def with_facets(benchmark: str, columns: Iterable[str]) -> Benchmark:
     ("benchmark", "category"),
     [
         ("videomme", "reserved"),
-        ("videomme_v2", "reserved"),
+        pytest.param("videomme_v2", "reserved", marks=pytest.mark.slow),
         pytest.param("videomme", "%", marks=pytest.mark.slow),
         pytest.param("videomme_v2", "%", marks=pytest.mark.slow),
     ],

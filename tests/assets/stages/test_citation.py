@@ -53,6 +53,7 @@ def test_a_subset_is_the_only_warning_of_a_correct_score(
     assert "few, release: 9 questions on 3 videos: a subset" in (check.description or "")
 
 
+@pytest.mark.slow
 def test_a_video_that_changed_since_scoring_blocks_the_older_scores(
     project: Project, instance: dg.DagsterInstance, copy: Copy
 ) -> None:

@@ -153,6 +153,7 @@ def test_a_run_in_which_nobody_answers_fails_with_the_reason(
     assert str(complete.metadata["failures"]).count("rejects the key") == 1, "one row per cause"
 
 
+@pytest.mark.slow
 def test_results_of_unanswered_questions_are_not_left_to_another_run(
     write_served: WriteServed, instance: dg.DagsterInstance
 ) -> None:

@@ -1,5 +1,6 @@
 """The schedule of nightly runs, and the check of their age."""
 
+import asyncio
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -8,10 +9,18 @@ from zoneinfo import ZoneInfo
 import dagster as dg
 import pytest
 import yaml
+from dagster._core.definitions import freshness_evaluator
+from dagster._core.loader import LoadingContextForTest
 
 from tests.support.projects import WriteProject
 from videomme_pipeline.assets.definitions import build_definitions
-from videomme_pipeline.assets.stages.nightly import NIGHTLY_JOB, RECENT, assess_age
+from videomme_pipeline.assets.stages.nightly import (
+    NIGHTLY_JOB,
+    RECENT,
+    assess_age,
+    nightly_asset,
+    nightly_key,
+)
 from videomme_pipeline.project.nightly.tracked import nightly_date, tracked_evaluations
 from videomme_pipeline.project.project import Project, open_project
 from videomme_pipeline.scoring.scored_question import ObservedQuestion
@@ -54,6 +63,31 @@ def test_a_tick_requests_the_date_in_the_time_zone_of_the_schedule(
 )
 def test_the_date_of_a_nightly_run_depends_on_the_time_zone(timezone: str, date: str) -> None:
     assert nightly_date(datetime(2026, 11, 20, 2, 0, tzinfo=UTC), timezone) == date
+
+
+def test_dagster_shows_a_scheduled_evaluation_without_a_new_run_as_overdue(
+    tracking: Project, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tracked,) = tracked_evaluations(tracking)
+    key = nightly_key(tracked)
+    node = build_definitions(tracking).get_repository_def().asset_graph.get(key)
+
+    def state() -> str:
+        evaluator = freshness_evaluator.TimeWindowFreshnessPolicyEvaluator()
+        context = LoadingContextForTest(instance)
+        return asyncio.run(evaluator.evaluate_freshness(context, node)).value
+
+    states = [state()]
+    instance.report_runless_asset_event(dg.AssetMaterialization(key, partition="2026-11-01"))
+    states.append(state())
+    later = (datetime.now(UTC) + timedelta(hours=37)).timestamp()
+    monkeypatch.setattr(freshness_evaluator, "get_current_timestamp", lambda: later)
+    states.append(state())
+    assert states == ["UNKNOWN", "PASS", "FAIL"]
+
+    nightly = tracked.nightly.model_copy(update={"schedule": False})
+    (spec,) = nightly_asset(replace(tracked, nightly=nightly)).specs
+    assert spec.freshness_policy is None
 
 
 def test_without_tracked_evaluations_there_is_no_nightly_schedule(

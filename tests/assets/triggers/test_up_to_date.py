@@ -197,6 +197,7 @@ def test_the_link_of_the_check_has_the_stale_evaluations_of_the_benchmark(
         assert link.endswith(f"config=evaluations: [{'few' if name == 'scores' else ''}]")
 
 
+@pytest.mark.slow
 def test_a_template_of_checkpoints_that_was_never_run_is_not_stale(
     project: Project, write_project: WriteProject, instance: dg.DagsterInstance
 ) -> None:

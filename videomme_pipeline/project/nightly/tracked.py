@@ -60,7 +60,7 @@ class NightlySpec(Spec):
     """The date of the first possible nightly run."""
     schedule: bool = True
     """False if the schedule is off until it is turned on in the UI."""
-    fresh_within_hours: float = Field(default=36.0, gt=0)
+    fresh_within_hours: float = Field(default=36.0, ge=1)
     """The age in hours, from the tick of its date, from which the newest run is overdue."""
     evaluations: dict[str, TrackingSpec] = Field(default_factory=dict)
     """The tracked evaluations. An empty entry has the default settings."""
