@@ -1,6 +1,7 @@
 """The check `up_to_date` shows what the planner would build, whatever Dagster itself knows."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -21,6 +22,7 @@ from tests.support.projects import (
 )
 from videomme_pipeline.assets.definitions import build_definitions
 from videomme_pipeline.assets.keys import asset_key
+from videomme_pipeline.assets.processes import PROCESS_TAG, RunProcess
 from videomme_pipeline.assets.run import refresh_project
 from videomme_pipeline.assets.triggers.jobs import REFRESH_JOB
 from videomme_pipeline.assets.triggers.up_to_date import UP_TO_DATE, up_to_date_sensor
@@ -114,6 +116,20 @@ def test_a_tick_plans_only_after_a_change(
             assert [has_planned(), has_planned()][-1] is False, name
             change()
             assert has_planned(), name
+
+
+def test_a_dead_run_is_ended(project: Project, instance: dg.DagsterInstance) -> None:
+    @dg.job
+    def idle() -> None:
+        """Nothing."""
+
+    run = instance.create_run_for_job(idle)
+    dead = replace(RunProcess.here(run_id=run.run_id), started=1.0)
+    instance.add_run_tags(run.run_id, {PROCESS_TAG: dead.as_json()})
+    tick(project, instance)
+    ended = instance.get_run_by_id(run.run_id)
+    assert ended is not None
+    assert ended.status is dg.DagsterRunStatus.FAILURE
 
 
 def test_a_benchmark_without_evaluations_has_nothing_to_build(
