@@ -174,17 +174,19 @@ def newest_materialization(
     return None
 
 
-def shown_evaluation(
-    current: dg.AssetCheckEvaluation, instance: dg.DagsterInstance
-) -> dg.AssetCheckEvaluation | None:
-    """The newest result of the check of `current`, or None if it has another materialization."""
+def is_shown(current: dg.AssetCheckEvaluation, instance: dg.DagsterInstance, key: str) -> bool:
+    """True if the newest result of a check says the same, also in the metadata `key`.
+
+    Both must be about the same materialization.
+    """
     storage = instance.event_log_storage
     history = storage.get_asset_check_execution_history(current.asset_check_key, limit=1)
     shown = history[0].evaluation if history else None
-    if not isinstance(shown, dg.AssetCheckEvaluation):
-        return None
-    targets = (shown.target_materialization_data, current.target_materialization_data)
-    return shown if len({target and target.storage_id for target in targets}) == 1 else None
+    return isinstance(shown, dg.AssetCheckEvaluation) and (
+        (shown.passed, shown.description) == (current.passed, current.description)
+        and shown.metadata.get(key) == current.metadata.get(key)
+        and shown.target_materialization_data == current.target_materialization_data
+    )
 
 
 def evaluation_of_newest(

@@ -17,7 +17,7 @@ from urllib.parse import quote
 import dagster as dg
 from upath import UPath
 
-from videomme_pipeline.assets.dagster_internals import evaluation_of_newest, shown_evaluation
+from videomme_pipeline.assets.dagster_internals import evaluation_of_newest, is_shown
 from videomme_pipeline.assets.keys import asset_key, key_in, partition_key
 from videomme_pipeline.assets.processes import end_dead_runs
 from videomme_pipeline.assets.runner import shown_versions
@@ -47,7 +47,7 @@ _DESCRIPTION = (
 )
 _SEVERITIES = {"error": dg.AssetCheckSeverity.ERROR, "warning": dg.AssetCheckSeverity.WARN}
 _PLAN = "plan"
-"""Metadata key of the fingerprint of what is not fresh."""
+"""Metadata key of the fingerprint of what is not fresh, and of the files that cannot be used."""
 _PLAN_SECONDS = 600
 """The longest time between two plans, for changes such as a run that was deleted in Dagster."""
 
@@ -98,7 +98,7 @@ def up_to_date_sensor(
         plans = _Plans(reopened)
         results = (*map(plans.result, keys), *ages)
         current = [evaluation_of_newest(result, context.instance) for result in results]
-        changed = [evaluation for evaluation in current if not _shows(context.instance, evaluation)]
+        changed = [result for result in current if not is_shown(result, context.instance, _PLAN)]
         not_shown = plans.not_shown(context.instance)
         context.update_cursor(f"{state} {now.timestamp()}")
         if not changed and not not_shown:
@@ -138,7 +138,7 @@ def _state_of(
         ProcessIdentity.here(),
         instance.event_log_storage.get_maximum_record_id(),
         [(age.passed, age.description) for age in ages],
-        [(server.key, server.identity) for server in project.server_record.read_servers()],
+        [(s.key, s.identity) for seen in project.server_record.read.values() for s in seen],
         list(map(hash, files)),
     )
 
@@ -155,11 +155,6 @@ class _Plans:
         for state in states:
             self._states[asset_key(state.stage)].append(state)
 
-    def plan_of(self, key: dg.AssetKey) -> str:
-        """Fingerprint of what is not fresh, and why, and of the files that cannot be used."""
-        states = [(s.name, s.freshness, s.reason) for s in self._not_fresh(key)]
-        return fingerprint(states, self._refused_for(key))
-
     def result(self, key: dg.AssetKey) -> dg.AssetCheckResult:
         """The result of the check of an asset. Its metadata lists what is not fresh, and why."""
         not_fresh, refused = self._not_fresh(key), self._refused_for(key)
@@ -174,7 +169,7 @@ class _Plans:
             metadata={
                 **{f.value: counted[f] for f in Freshness if counted[f] or f is Freshness.FRESH},
                 **(self._details(not_fresh) if not_fresh else {}),
-                _PLAN: self.plan_of(key),
+                _PLAN: fingerprint([(s.name, s.freshness, s.reason) for s in not_fresh], refused),
             },
         )
 
@@ -256,13 +251,3 @@ def _evaluations(project: Project) -> list[str]:
         for name, evaluation in project.configuration.files.items()
         if name not in templates or sequence(project.store.shown(evaluation.benchmark, name))
     ]
-
-
-def _shows(instance: dg.DagsterInstance, current: dg.AssetCheckEvaluation) -> bool:
-    """True if the newest result of the check is the same and has the newest materialization."""
-    shown = shown_evaluation(current, instance)
-    return shown is not None and _compared(shown) == _compared(current)
-
-
-def _compared(result: dg.AssetCheckEvaluation) -> tuple[object, ...]:
-    return result.passed, result.description, result.metadata.get(_PLAN)
