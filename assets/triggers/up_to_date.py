@@ -7,6 +7,7 @@ something that a plan reads has changed, or if the last plan is ten minutes old.
 whose process died, because every sensor needs CPU time.
 """
 
+import gc
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -104,6 +105,8 @@ def up_to_date_sensor(
         current = [evaluation_of_newest(result, instance) for result in results]
         changed = [result for result in current if not is_shown(result, instance, _PLAN)]
         not_shown = plans.not_shown(instance)
+        del plans, reopened
+        gc.collect()  # or the next plan would need as much memory again
         context.update_cursor(f"{state} {now.timestamp()}")
         if not changed and not not_shown:
             return dg.SkipReason("every check shows the current plan")

@@ -349,8 +349,7 @@ def _status_of_ui(ui: "psutil.Popen") -> int:
     missed = 0
     while missed < _MISSED_LOOKS:
         with suppress(psutil.TimeoutExpired):
-            status: int = ui.wait(timeout=_LOOK_SECONDS)
-            return status
+            return int(ui.wait(timeout=_LOOK_SECONDS))
         now = _code_server([server] if server else []) or _code_server(ui.children(recursive=True))
         missed = 0 if now or not server else missed + 1
         server = now or server
