@@ -136,7 +136,8 @@ def _state_of(
             # A plan opens and closes the database of hashes, which changes its files.
             frozenset(item for item in local if ".sqlite" not in item[0]),
             frozenset(project.hashes.load().items()),
-            frozenset(name for name in file_names(store.root) if not name.startswith(LOCAL)),
+            frozenset(name for name in file_names(store.root) if not name.startswith(f"{LOCAL}/")),
+            frozenset(file_names(store.path("failures"))),  # which are in deeper folders
             *(frozenset(file_states(folder).items()) for folder in folders),
         ]
     except StorageError:

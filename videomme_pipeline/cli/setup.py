@@ -349,8 +349,10 @@ def _status_of_ui(ui: "psutil.Popen") -> int:
     missed = 0
     while missed < _MISSED_LOOKS:
         with suppress(psutil.TimeoutExpired):
-            return int(ui.wait(timeout=_LOOK_SECONDS))
-        now = _code_server([server] if server else []) or _code_server(ui.children(recursive=True))
+            return int(ui.wait(timeout=_LOOK_SECONDS) or 0)  # None if a stop has waited, too
+        now = _code_server([server] if server else [])
+        with suppress(psutil.NoSuchProcess):  # a stop has ended the UI
+            now = now or _code_server(ui.children(recursive=True))
         missed = 0 if now or not server else missed + 1
         server = now or server
     note(
