@@ -175,10 +175,7 @@ def newest_materialization(
 
 
 def is_shown(current: dg.AssetCheckEvaluation, instance: dg.DagsterInstance, key: str) -> bool:
-    """True if the newest result of a check says the same, also in the metadata `key`.
-
-    Both must be about the same materialization.
-    """
+    """True if the newest result of a check says the same of the same materialization."""
     storage = instance.event_log_storage
     history = storage.get_asset_check_execution_history(current.asset_check_key, limit=1)
     shown = history[0].evaluation if history else None

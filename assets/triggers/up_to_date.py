@@ -3,8 +3,8 @@
 Dagster compares data versions and code versions of events. It does not know about lost files and
 edited configuration files. The check shows them in the asset graph. It runs after its asset and
 when a user executes it. A sensor reports its result again whenever that changes. It plans only if
-something that a plan reads has changed, or if the last plan is ten minutes old. It also ends runs
-whose process died, because every sensor needs CPU time.
+something that a plan reads has changed, or if the last plan is ten minutes old. It also ends dead
+runs, because every sensor needs CPU time.
 """
 
 import gc
@@ -84,12 +84,11 @@ def up_to_date_sensor(
         job_name=REPORT_JOB,
         minimum_interval_seconds=30,
         default_status=dg.DefaultSensorStatus.RUNNING,
-        description="End runs whose process died, and show what a refresh would build and which "
-        "nightly runs are overdue.",
+        description="End dead runs, and show stale partitions and overdue nightly runs.",
     )
     def report_plan(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
-        now, ref = datetime.now(UTC), context.instance_ref
-        if ref is not None and not opened:
+        now = datetime.now(UTC)
+        if not opened and (ref := context.instance_ref):
             opened.append(dg.DagsterInstance.from_ref(ref))
         instance = opened[0] if opened else context.instance
         for run_id in end_dead_runs(instance, now):
@@ -129,10 +128,9 @@ def _state_of(
     for benchmark in project.benchmarks.values():
         with suppress(VideoMMEError):  # without its license or folder, it has no files
             folders += map(UPath, benchmark.open_source().roots)
-    files: list[frozenset[object]]
     try:
         local = file_states(UPath(store.local(LOCAL))).items()
-        files = [
+        files: list[frozenset[object]] = [
             # A plan opens and closes the database of hashes, which changes its files.
             frozenset(item for item in local if ".sqlite" not in item[0]),
             frozenset(project.hashes.load().items()),
@@ -141,7 +139,7 @@ def _state_of(
             *(frozenset(file_states(folder).items()) for folder in folders),
         ]
     except StorageError:
-        files = [frozenset([datetime.now(UTC)])]
+        return str(datetime.now(UTC))
     return fingerprint(
         ProcessIdentity.here(),
         instance.event_log_storage.get_maximum_record_id(),

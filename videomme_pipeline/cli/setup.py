@@ -356,8 +356,7 @@ def _status_of_ui(ui: "psutil.Popen") -> int:
         missed = 0 if now or not server else missed + 1
         server = now or server
     note(
-        "Error: the code server of the UI has ended, so no schedule and no sensor would run; "
-        "start `videomme ui` again"
+        "Error: the code server of the UI has ended: no schedule or sensor runs; start the UI again"
     )
     return 1
 
