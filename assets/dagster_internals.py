@@ -174,19 +174,16 @@ def newest_materialization(
     return None
 
 
-def newest_evaluation(
-    check: dg.AssetCheckKey, instance: dg.DagsterInstance
-) -> dg.AssetCheckEvaluation | None:
-    """The newest result of a check, or None if its asset was materialized since."""
-    history = instance.event_log_storage.get_asset_check_execution_history(check, limit=1)
+def is_shown(current: dg.AssetCheckEvaluation, instance: dg.DagsterInstance, key: str) -> bool:
+    """True if the newest result of a check says the same of the same materialization."""
+    storage = instance.event_log_storage
+    history = storage.get_asset_check_execution_history(current.asset_check_key, limit=1)
     shown = history[0].evaluation if history else None
-    if not isinstance(shown, dg.AssetCheckEvaluation):
-        return None
-    newest = newest_materialization(check.asset_key, instance)
-    targets = (
-        target and target.storage_id for target in (shown.target_materialization_data, newest)
+    return isinstance(shown, dg.AssetCheckEvaluation) and (
+        (shown.passed, shown.description) == (current.passed, current.description)
+        and shown.metadata.get(key) == current.metadata.get(key)
+        and shown.target_materialization_data == current.target_materialization_data
     )
-    return shown if len(set(targets)) == 1 else None
 
 
 def evaluation_of_newest(

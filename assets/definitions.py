@@ -55,7 +55,6 @@ def build_definitions(project: Project) -> dg.Definitions:
         sensors=[
             sensors.results_sensor(),
             sensors.run_failures_sensor(project.runs.prefix),
-            sensors.dead_runs_sensor(),
             up_to_date_sensor(project, tracked),
         ],
         asset_checks=[up_to_date_check(project)],

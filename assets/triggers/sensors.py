@@ -1,10 +1,8 @@
-"""Sensors that react to failed runs, dead runs and new results. They are on by default."""
-
-from datetime import UTC, datetime
+"""Sensors that react to failed runs and new results. They are on by default."""
 
 import dagster as dg
 
-from videomme_pipeline.assets.processes import EVALUATIONS_TAG, PARTITION_TAG, end_dead_runs
+from videomme_pipeline.assets.processes import EVALUATIONS_TAG, PARTITION_TAG
 from videomme_pipeline.assets.stages.nightly import ALERT_SENT
 from videomme_pipeline.errors import listed
 from videomme_pipeline.project.nightly.alerts import Alert, send, ui_address
@@ -20,6 +18,7 @@ def run_failures_sensor(prefix: str) -> dg.SensorDefinition:
 
     @dg.run_failure_sensor(
         name="run_failures",
+        minimum_interval_seconds=60,
         default_status=dg.DefaultSensorStatus.RUNNING,
         description="Send an alert to VIDEOMME_ALERT_URLS when a run fails.",
     )
@@ -75,22 +74,6 @@ def _reason(event: dg.DagsterEvent) -> str:
     return error.message.strip() if error else "no reason is stored"
 
 
-def dead_runs_sensor() -> dg.SensorDefinition:
-    """End runs whose process died, which would count against the limit of concurrent runs."""
-
-    @dg.sensor(
-        name="upkeep_dead_runs",
-        minimum_interval_seconds=60,
-        default_status=dg.DefaultSensorStatus.RUNNING,
-        description="End runs whose process died.",
-    )
-    def dead_runs(context: dg.SensorEvaluationContext) -> dg.SkipReason:
-        ended = end_dead_runs(context.instance, datetime.now(UTC))
-        return dg.SkipReason(f"ended {', '.join(ended)}" if ended else "no run is dead")
-
-    return dead_runs
-
-
 def when_results_changed() -> dg.AutomationCondition[dg.AssetKey]:
     """True if scores or nightly runs have a new data version, even if others are missing.
 
@@ -112,6 +95,6 @@ def results_sensor() -> dg.AutomationConditionSensorDefinition:
         "results",
         target=selection.tag("stage", "warehouse") | selection.tag("stage", "report_page"),
         default_status=dg.DefaultSensorStatus.RUNNING,
-        minimum_interval_seconds=30,
+        minimum_interval_seconds=60,
         description="Rebuild the warehouse and the report when scores or nightly runs change.",
     )

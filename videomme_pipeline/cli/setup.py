@@ -4,7 +4,6 @@ import json
 import os
 import signal
 import socket
-import subprocess
 import sys
 import threading
 from contextlib import suppress
@@ -20,7 +19,9 @@ from videomme_pipeline.cli.stopping import interruptible_children, on_stop
 from videomme_pipeline.errors import ConfigurationError, Finding, ModelError, Status
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
+
+    import psutil
 
     from videomme_pipeline.models.spec import ModelSpec
     from videomme_pipeline.project.project import Project
@@ -271,6 +272,8 @@ def ui(
     Exits with status 1 if the process with the code of the project ends, because
     Dagster would show the UI and run no schedule and no sensor then.
     """
+    import psutil
+
     from videomme_pipeline.project.project import PAGE_VARIABLE, configuration_folder, is_project
 
     try:
@@ -285,6 +288,8 @@ def ui(
     note(f"Starting the Dagster UI at http://{host}:{port} …")
     # Links lead to this machine unless the public addresses are set.
     environment = {"VIDEOMME_UI": f"http://{host}:{port}"}
+    # Else each thread of the code server keeps the memory of its largest plan.
+    environment |= {"ARROW_DEFAULT_MEMORY_POOL": "system", "MALLOC_ARENA_MAX": "2"}
     if project is not None:
         name_programs(project)
         environment[PAGE_VARIABLE] = _serve_page(project.store, port + 1)
@@ -297,7 +302,7 @@ def ui(
     environment |= os.environ | {"PYTHONWARNINGS": warnings}
     # A separate process group can be stopped as a whole, so no daemon survives to launch runs.
     with interruptible_children():
-        process = subprocess.Popen(command, env=environment, start_new_session=True)
+        process = psutil.Popen(command, env=environment, start_new_session=True)
 
     def end() -> str:
         os.killpg(process.pid, signal.SIGINT)
@@ -309,7 +314,7 @@ def ui(
             status = _status_of_ui(process)
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGINT)
-            with suppress(subprocess.TimeoutExpired):
+            with suppress(psutil.TimeoutExpired):
                 process.wait(timeout=_END_SECONDS)
         raise typer.Exit(status)
     finally:
@@ -332,34 +337,35 @@ def _serve_page(store: "Store", port: int) -> str:
     return server.url
 
 
-def _status_of_ui(process: "subprocess.Popen[bytes]") -> int:
+def _status_of_ui(ui: "psutil.Popen") -> int:
     """The exit status of the UI when it ends, or 1 once its code server has ended.
 
     Dagster starts the code server once. It ends if it is killed, or if the machine stands still
     for so long that it misses the heartbeats of its parent.
     """
-    missed: int | None = None  # before it has started
-    while True:
-        with suppress(subprocess.TimeoutExpired):
-            return process.wait(timeout=_LOOK_SECONDS)
-        if _has_code_server(process.pid):
-            missed = 0
-        elif missed is not None:
-            missed += 1
-        if missed == _MISSED_LOOKS:
-            note(
-                "Error: the code server of the UI has ended, so no schedule and no sensor would "
-                "run; start `videomme ui` again"
-            )
-            return 1
-
-
-def _has_code_server(ui_pid: int) -> bool:
     import psutil
 
-    with suppress(psutil.NoSuchProcess):
-        for child in psutil.Process(ui_pid).children(recursive=True):
-            with suppress(psutil.NoSuchProcess):  # a zombie, too
-                if child.cmdline()[3:5] == ["api", "grpc"]:
-                    return True
-    return False
+    server: psutil.Process | None = None
+    missed = 0
+    while missed < _MISSED_LOOKS:
+        with suppress(psutil.TimeoutExpired):
+            return int(ui.wait(timeout=_LOOK_SECONDS) or 0)  # None if a stop has waited, too
+        now = _code_server([server] if server else [])
+        with suppress(psutil.NoSuchProcess):  # a stop has ended the UI
+            now = now or _code_server(ui.children(recursive=True))
+        missed = 0 if now or not server else missed + 1
+        server = now or server
+    note(
+        "Error: the code server of the UI has ended: no schedule or sensor runs; start the UI again"
+    )
+    return 1
+
+
+def _code_server(processes: "Iterable[psutil.Process]") -> "psutil.Process | None":
+    import psutil
+
+    for process in processes:
+        with suppress(psutil.NoSuchProcess):  # a zombie, too
+            if process.cmdline()[3:5] == ["api", "grpc"]:
+                return process
+    return None

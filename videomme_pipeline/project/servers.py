@@ -52,19 +52,19 @@ class ServerRecord:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._seen: dict[str, list[SeenServer]] = {}
-        """By the fingerprint of the model."""
+        self.read: dict[str, list[SeenServer]] = {}
+        """The servers that were read or observed, by the fingerprint of the model."""
 
     def invalidate(self) -> None:
         """Drop what was read, because files may have changed."""
-        self._seen = {}
+        self.read = {}
 
     def seen(self, spec: EndpointSpec) -> list[SeenServer]:
         """The servers of a model, the current one first. Raises DamagedFileError."""
         model = _fingerprint(spec)
-        if model not in self._seen:
-            self._seen[model] = self._read(model)
-        return self._seen[model]
+        if model not in self.read:
+            self.read[model] = self._read(model)
+        return self.read[model]
 
     def with_server(self, spec: AnyModelSpec) -> AnyModelSpec:
         """`spec` with its current server, unless it is the first: stored answers stay valid."""
@@ -120,7 +120,7 @@ class ServerRecord:
             identified = _IDENTITY.dump_python(current.identity, mode="json", exclude_none=True)
             content = {"model": spec.name, "identity": identified}
             append_record(self._store.servers(model), current.key, content, now)
-        self._seen[model] = [current, *others]
+        self.read[model] = [current, *others]
 
     def _read(self, model: str) -> list[SeenServer]:
         """The recorded servers of a model, the newest record first."""

@@ -1,12 +1,9 @@
-"""Sensors that react to failed and dead runs."""
-
-from dataclasses import replace
+"""The sensor that reacts to failed runs."""
 
 import dagster as dg
 import pytest
 
-from videomme_pipeline.assets.processes import PROCESS_TAG, RunProcess
-from videomme_pipeline.assets.triggers.sensors import dead_runs_sensor, failure_alert
+from videomme_pipeline.assets.triggers.sensors import failure_alert
 from videomme_pipeline.errors import AlertError
 from videomme_pipeline.project.nightly.alerts import URLS_VARIABLE, Alert, send
 
@@ -78,20 +75,6 @@ def alert_of(
         dagster_run=run,
     ).for_run_failure()
     return failure_alert(context, prefix)
-
-
-def test_a_dead_run_is_ended(instance: dg.DagsterInstance) -> None:
-    @dg.job
-    def idle() -> None:
-        """Nothing."""
-
-    run = instance.create_run_for_job(idle)
-    dead = replace(RunProcess.here(run_id=run.run_id), started=1.0)
-    instance.add_run_tags(run.run_id, {PROCESS_TAG: dead.as_json()})
-    for message in (f"ended {run.run_id}", "no run is dead"):
-        skipped = dead_runs_sensor()(dg.build_sensor_context(instance=instance))
-        assert isinstance(skipped, dg.SkipReason)
-        assert skipped.skip_message == message
 
 
 def test_an_alert_that_cannot_be_delivered_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:

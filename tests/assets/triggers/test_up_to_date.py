@@ -1,5 +1,7 @@
 """The check `up_to_date` shows what the planner would build, whatever Dagster itself knows."""
 
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -7,9 +9,20 @@ import dagster as dg
 import pytest
 import yaml
 
-from tests.support.projects import ALL, EVALUATIONS, WriteProject, stage
+from tests.support.model_server import ModelServer
+from tests.support.projects import (
+    ALL,
+    EVALUATIONS,
+    SERVED,
+    VIDEOS,
+    Copy,
+    WriteProject,
+    WriteServed,
+    stage,
+)
 from videomme_pipeline.assets.definitions import build_definitions
 from videomme_pipeline.assets.keys import asset_key
+from videomme_pipeline.assets.processes import PROCESS_TAG, RunProcess
 from videomme_pipeline.assets.run import refresh_project
 from videomme_pipeline.assets.triggers.jobs import REFRESH_JOB
 from videomme_pipeline.assets.triggers.up_to_date import UP_TO_DATE, up_to_date_sensor
@@ -63,6 +76,75 @@ def test_the_check_follows_files_and_settings_that_dagster_does_not_know(
         "warehouse": True,
         "report_page": True,
     }
+
+
+class Ticks:
+    """Ticks of the sensor of a project, each with the cursor of the one before."""
+
+    def __init__(self, project: Project, instance: dg.DagsterInstance) -> None:
+        self._sensor, self._instance = up_to_date_sensor(project), instance
+        self._cursor: str | None = None
+
+    def has_planned(self) -> bool:
+        with dg.build_sensor_context(instance=self._instance, cursor=self._cursor) as context:
+            result = self._sensor(context)
+            self._cursor = context.cursor
+        text = str(result.skip_message) if isinstance(result, dg.SkipReason) else ""
+        return not text.startswith("nothing has changed")
+
+
+def test_a_tick_plans_only_after_a_change(
+    project: Project, copy: Copy, instance: dg.DagsterInstance
+) -> None:
+    ticks = Ticks(project, instance)
+    planned = [ticks.has_planned() for _ in range(3)]  # the first plan hashes the videos
+    assert (planned[0], planned[-1]) == (True, False)
+    copy.video("002").touch()
+    assert ticks.has_planned()
+
+
+@pytest.mark.slow
+def test_every_change_that_a_plan_depends_on_is_seen(
+    project: Project, copy: Copy, write_served: WriteServed, instance: dg.DagsterInstance
+) -> None:
+    frames = stage(project, "frames")
+    file = Path(str(frames.path_of(frames.target(frames.parse_key("uniform_n-4|002")))))
+    page, content = project.store.report(), file.read_bytes()
+    setting = project.configuration.folder / "runs.yaml"
+    with ModelServer(reports={"/version": {"version": "1"}}) as server:
+        evaluations = {**EVALUATIONS, "served": SERVED}
+        served = write_served(server.base_url, evaluations, VIDEOS, profile="vllm")
+        changes: dict[str, Callable[[], object]] = {
+            "a deleted file": file.unlink,
+            "a new file": lambda: file.write_bytes(content),
+            "a changed video": copy.video("002").touch,
+            "a changed subtitle file": copy.subtitle("002").touch,
+            "a changed page": page.touch,
+            "a setting": lambda: setting.write_text("stale: error"),
+            "another server": lambda: server.reports.update({"/version": {"version": "2"}}),
+            "an event": lambda: instance.report_runless_asset_event(dg.AssetMaterialization("a")),
+        }
+        ticks = Ticks(served, instance)
+        assert ticks.has_planned()
+        for name, change in changes.items():
+            # A plan that has hashed a changed file is followed by another one.
+            assert [ticks.has_planned(), ticks.has_planned()][-1] is False, name
+            change()
+            assert ticks.has_planned(), name
+
+
+def test_a_dead_run_is_ended(project: Project, instance: dg.DagsterInstance) -> None:
+    @dg.job
+    def idle() -> None:
+        """Nothing."""
+
+    run = instance.create_run_for_job(idle)
+    dead = replace(RunProcess.here(run_id=run.run_id), started=1.0)
+    instance.add_run_tags(run.run_id, {PROCESS_TAG: dead.as_json()})
+    tick(project, instance)
+    ended = instance.get_run_by_id(run.run_id)
+    assert ended is not None
+    assert ended.status is dg.DagsterRunStatus.FAILURE
 
 
 def test_a_benchmark_without_evaluations_has_nothing_to_build(
