@@ -111,8 +111,10 @@ def test_every_change_that_a_plan_depends_on_is_seen(
     file = Path(str(frames.path_of(frames.target(frames.parse_key("uniform_n-4|002")))))
     page, content = project.store.report(), file.read_bytes()
     setting = project.configuration.folder / "runs.yaml"
+    prompt = project.configuration.folder / "evaluations" / "own.txt"
+    prompt.write_text("{{ question }} {{ options }}", encoding="utf-8")
     with ModelServer(reports={"/version": {"version": "1"}}) as server:
-        evaluations = {**EVALUATIONS, "served": SERVED}
+        evaluations = {**EVALUATIONS, "served": {**SERVED, "prompt": prompt.name}}
         served = write_served(server.base_url, evaluations, VIDEOS, profile="vllm")
         changes: dict[str, Callable[[], object]] = {
             "a deleted file": file.unlink,
@@ -121,6 +123,7 @@ def test_every_change_that_a_plan_depends_on_is_seen(
             "a changed subtitle file": copy.subtitle("002").touch,
             "a changed page": page.touch,
             "a setting": lambda: setting.write_text("stale: error"),
+            "a prompt": lambda: prompt.write_text("{{ options }} {{ question }}"),
             "another server": lambda: server.reports.update({"/version": {"version": "2"}}),
             "an event": lambda: instance.report_runless_asset_event(dg.AssetMaterialization("a")),
         }
