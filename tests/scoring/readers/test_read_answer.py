@@ -214,6 +214,8 @@ OPTIONS = ("A. A red umbrella.", "B. Gray", "C. A man in a red hat.", "D. Red")
         ("C. Gray", "C"),
         ("<think>Gray</think>A red umbrella", "A"),
         ("<answer>Gray</answer>", "B"),
+        ("<think>It rains.\n<answer>It is gray.</answer>", "B"),
+        ("D.\n\n---\n\n2) Who sings?\nThe answer is B.", "D"),
     ],
 )
 def test_the_text_of_an_option_is_read_without_its_letter(response: str, read: str) -> None:
