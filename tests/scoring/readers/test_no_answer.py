@@ -191,6 +191,10 @@ Team A | Team B => Team A is better at home. Team B is better abroad.
 Team A | Team B => It is raining. Team A is most likely older. Both look tired.
 Team A | Team B => I cannot tell who wins. Team B is better dressed.
 1 May 2001 | 2 May 2001 | 3 May 2001 => It rained. It is unclear whether it was 3 May 2001.
+red | tan => A. red\nB. tan\nReply:\nA. red\nB. tan\nAnswer:\nA. red\nB
+red | blue | green => A. red\nB. blue\nC. green\nAnswer:\nA. red\nB. blue\nC
+red | blue | green => blue\nAnswer: A\nAnswer: C\nAnswer: B\nAnswer: C\nAnswer: A
+red | blue | green => Red. Blue.
 """
 
 

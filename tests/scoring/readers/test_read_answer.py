@@ -178,12 +178,12 @@ def test_careful_reads_responses_that_repeat_options() -> None:
 
 
 def test_careful_reads_responses_about_videos_without_a_wrong_letter() -> None:
-    """The 1,158 responses of docs/reader-accuracy.md."""
+    """The 1,546 responses of docs/reader-accuracy.md."""
     rows = labelled_responses(EXTRACTION.parent / "video_responses.jsonl")
     read = counts((letter_read(ReaderName.CAREFUL, row), row["intended"]) for row in rows)
     assert read["wrong"] == 0
-    assert read["false"] <= 2
-    assert read["missed"] <= 32
+    assert read["false"] <= 13
+    assert read["missed"] <= 65
 
 
 OPTIONS = ("A. A red umbrella.", "B. Gray", "C. A man in a red hat.", "D. Red")
@@ -214,6 +214,8 @@ OPTIONS = ("A. A red umbrella.", "B. Gray", "C. A man in a red hat.", "D. Red")
         ("C. Gray", "C"),
         ("<think>Gray</think>A red umbrella", "A"),
         ("<answer>Gray</answer>", "B"),
+        ("<think>It rains.\n<answer>It is gray.</answer>", "B"),
+        ("D.\n\n---\n\n2) Who sings?\nThe answer is B.", "D"),
     ],
 )
 def test_the_text_of_an_option_is_read_without_its_letter(response: str, read: str) -> None:

@@ -49,18 +49,21 @@ def read_careful(response: str, letters: Sequence[Letter], options: Sequence[str
     if reading.rule not in _WEAK_RULES:
         return reading
     answer = blank_reasoning(text)
+    if not answer.strip() and (tagged := _marked(text)):
+        answer = text[slice(*tagged)].rjust(tagged[1])
     by_letter = dict(zip(letters, options, strict=False))
     value = without_letter.read_final_value(folded, text, _marked(answer), by_letter)
     if value is not None and value.letter:
         return value
-    if reading.letter or reading.rule == "letter_not_offered":
+    is_list = reading.rule == "several_letters" and "\n" in text.strip()
+    if reading.letter or is_list or reading.rule == "letter_not_offered":
         return reading
     repeated = without_letter.read_repeated_option(answer, texts) if value is None else None
     if repeated is not None or reading.rule == "several_letters":
         return repeated or reading
     contained = without_letter.read_contained_option(answer, texts) if value is None else None
     refused = PATTERNS["refuses"].search(answer)
-    return contained or (Reading(None, "refusal", refused.span()) if refused else NO_LETTER)
+    return contained or (Reading(None, "refusal", refused.span()) if refused else reading)
 
 
 def is_error_text(response: str, letters: Sequence[Letter], options: Sequence[str]) -> bool:
@@ -71,7 +74,9 @@ def is_error_text(response: str, letters: Sequence[Letter], options: Sequence[st
 
 
 _ERROR_TEXT = "error_text"
-_WEAK_RULES = frozenset(("no_letter", "letter_not_offered", "several_letters", "named", "label"))
+_WEAK_RULES = frozenset(
+    ("no_letter", "letter_not_offered", "several_letters", "reasoning_only", "named", "label")
+)
 """The rules of readings that a marked value outweighs."""
 
 
@@ -270,15 +275,14 @@ def _without_lists(
 ) -> Sequence[_Candidate]:
     """`candidates` without the labels of a list. The only item marked as right is chosen.
 
-    The first label of a list of all options is no answer, even after "The answer is".
+    The first labels of lists of all options are no answers, even after "The answer is".
     """
     items = _list_items(text)
-    weak = dict.fromkeys(items, Role.ALONE)
-    weak |= {
-        start: Role.STATED for start, end in pairwise(items) if text.count("\n", start, end) == 1
-    }
+    lines = [start for start, end in pairwise(items) if text.count("\n", start, end) == 1]
+    weak = dict.fromkeys(items, Role.ALONE) | dict.fromkeys(lines, Role.STATED)
     if [text[start].upper() for start in items][: len(letters)] == [*letters]:
-        weak |= dict.fromkeys(items, Role.CHOSEN) | {min(items): Role.DECLARED}
+        firsts = [min(items), *(start for start in lines if text[start].upper() == letters[0])]
+        weak |= dict.fromkeys(items, Role.CHOSEN) | dict.fromkeys(firsts, Role.DECLARED)
     kept = [
         candidate
         for candidate in candidates
@@ -380,7 +384,7 @@ _LABEL = re.compile(
     rf"([A-Na-n])(?![{WORD_LETTER}])"
     rf"(?:(?<![{WORD_LETTER}'.].)"
     r"[*_`\"')\]]{0,3}[ \t]?(?:[.):|=(]|(?<=[)\]])(?=[ \t]))"
-    r"|(?:(?<=\n.)|(?<=- .))(?=[ \t][^\w\s]))"
+    r"|(?:(?<=\n.)|(?<=- .))(?=[ \t][^\w\s])|(?<=\n.)\Z)"
 )
 _LAST_PARAGRAPH = re.compile(r"\n\s*\n[^\w\n]*\Z")
 _ITEM_NUMBER = re.compile(r"(?:^|\n)[^\w\n]*\d+[.)][^\w\n]*")
@@ -394,12 +398,14 @@ def _list_items(text: str) -> dict[int, bool]:
     """The labels of all lists of options by position, and True for the items marked as right.
 
     A list is "A. … B. …", or three labels in alphabetical order with or without letters between
-    them. "A. No, B." is a correction, not a list. "1. A. … The man" is a list that was cut off.
+    them. "A. No, B." is a correction, not a list. "1. A. … The man" and "A. red⏎B. tan⏎C" were cut.
     """
     labels = list(_LABEL.finditer(text))
     if labels and "\n\n" not in text[labels[-1].end() :].rstrip():
+        is_letter = labels[-1].end() - labels[-1].start() == 1
+        begins = _LAST_LINE_BEGINS if is_letter else _LAST_PARAGRAPH
         start = max(0, labels[-1].start() - _MAX_NUMBER_CHARACTERS)
-        if _LAST_PARAGRAPH.search(text, start, labels[-1].start()):
+        if begins.search(text, start, labels[-1].start()):
             labels.pop()
     listed = _in_sequence(text, labels)
     number_ends = {number.end() for number in _ITEM_NUMBER.finditer(text)}

@@ -49,16 +49,17 @@ def read_repeated_option(answer: str, texts: OptionTexts) -> Reading | None:
     """The option that is all of an outer paragraph, of the first sentence (unless the second one
     goes on with "then"), of the only bold text, or of the text after the last colon.
 
-    Paragraphs that repeat several options are a list.
+    Paragraphs or sentences that repeat several options are a list.
     """
     statement = set_markup_aside(answer)
     if not texts or not statement.strip():
         return None
     paragraphs = [match.span() for match in _PARAGRAPH.finditer(statement)]
     repeated = [_repeated(statement, texts, paragraph) for paragraph in paragraphs]
-    if len({occurrence.letter for occurrence in repeated if occurrence}) > 1:
-        return None
     opening, *others = _sentences(statement) or [(0, 0)]
+    listed = (*repeated, *(_repeated(statement, texts, other) for other in (opening, *others)))
+    if len({occurrence.letter for occurrence in listed if occurrence}) > 1:
+        return None
     goes_on = others and PATTERNS["hedges"].match(statement[slice(*others[0])].strip())
     bold = [match.span(1) for match in _BOLD.finditer(statement)]
     spans = [*([] if goes_on else [opening]), *(bold if len(bold) == 1 else [])]
