@@ -121,7 +121,7 @@ def test_new_subtitles_rebuild_their_track_and_no_frame(
 @pytest.mark.parametrize(
     ("name", "change", "expected"),
     [
-        ("few", {"reader": "official_v1"}, {"scores": 1}),
+        pytest.param("few", {"reader": "official_v1"}, {"scores": 1}, marks=pytest.mark.slow),
         ("few", {"prompt": "official_v1"}, {"prompts": 3, "responses": 3, "scores": 1}),
         pytest.param("few", {"repeats": 2}, {"responses": 3, "scores": 1}, marks=pytest.mark.slow),
         pytest.param(
@@ -336,6 +336,7 @@ def test_prompts_use_only_lines_aligned_with_their_own_settings(
     assert not passes(instance, "prompts")
 
 
+@pytest.mark.slow
 def test_a_report_after_an_interrupted_run_clears_the_failed_state_in_the_ui(
     project: Project, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -379,6 +380,7 @@ def test_a_changed_reader_makes_the_scores_stale_with_both_versions_as_the_reaso
     assert reasons == [f"reader version: careful-{careful.version} → careful-raised"]
 
 
+@pytest.mark.slow
 def test_new_scoring_code_reads_the_same_answers_again(
     project: Project, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -386,6 +388,7 @@ def test_new_scoring_code_reads_the_same_answers_again(
     assert built(project, instance) == RESULTS | {"videomme/scores": 4}
 
 
+@pytest.mark.slow
 def test_the_ui_and_the_command_line_run_the_same_job(
     write_project: WriteProject, instance: dg.DagsterInstance
 ) -> None:

@@ -494,6 +494,7 @@ def test_frames_show_writes_a_contact_sheet_of_a_stored_video(built: Built, tmp_
     assert sheet.read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.slow
 def test_frames_of_a_file_need_no_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     use(monkeypatch, tmp_path)
     monkeypatch.chdir(tmp_path)

@@ -31,10 +31,9 @@ for package in sys.argv.pop(1).split():
 from videomme_pipeline.cli.app import main
 main()
 """
-SLOW = (("cache", "ls"), ("cache", "gc", "--dry-run"), ("export", "one"))
+SLOW = (("compare", "one", "two"), ("cache", "ls"), ("cache", "gc", "--dry-run"), ("export", "one"))
 WITHOUT_DAGSTER = (
     *(pytest.param(command, marks=pytest.mark.slow) for command in SLOW),
-    ("compare", "one", "two"),
     ("score", str(GOLDEN / "scores" / "v1_responses.json"), "--judge", "small"),
 )
 PAIRED = ("gate", "compare")
@@ -112,6 +111,7 @@ def test_two_files_are_scored_where_dagster_pyav_and_duckdb_are_not_installed(
         assert (ended.returncode, ended.stdout == "") == (status, False), ended.stderr
 
 
+@pytest.mark.slow
 def test_a_query_needs_no_package_that_builds_what_it_reads(run: Run) -> None:
     query = ("sql", "select count(*) from leaderboard")
     assert run(*query, without="dagster").returncode == 0

@@ -152,6 +152,7 @@ def test_frames_beyond_the_disk_budget_are_not_stored(
     assert refresh_project(unlimited, instance, ["few"]).not_fresh == []
 
 
+@pytest.mark.slow
 def test_the_cache_commands_list_and_remove_files(
     project: Project, write_project: WriteProject, monkeypatch: pytest.MonkeyPatch
 ) -> None:

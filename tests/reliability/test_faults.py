@@ -105,6 +105,7 @@ def check(faults: FaultPlan, video_count: int, journal_path: Path) -> Counter[st
     )
 
 
+@pytest.mark.slow
 def test_a_reply_without_an_answer_is_a_failure_that_is_retried() -> None:
     for name, result in results_of(FAILURES).items():
         assert isinstance(result, ResponseFailure), name

@@ -405,6 +405,7 @@ def is_expected(error: Exception | None, outcome: str) -> bool:
     return str(error).startswith("video ") and bool(re.search(outcome, str(error)))
 
 
+@pytest.mark.slow
 def test_broken_videos_fail_with_their_reasons_and_the_others_decode(tmp_path: Path) -> None:
     assert unexpected(tmp_path, EVERYDAY, 900) == {}
 

@@ -145,6 +145,7 @@ def test_the_ui_of_a_new_project_loads_its_definitions(
     assert '"name":"videomme"' in httpx2.post(url, json={"query": query}, timeout=300).text
 
 
+@pytest.mark.slow
 def test_a_second_init_adds_what_is_missing_and_changes_no_file(
     programs: Path, tmp_path: Path
 ) -> None:

@@ -70,6 +70,7 @@ def v1(html: str) -> dict[str, Any]:
     return next(b for b in packed(html, "summary")["benchmarks"] if b["name"] == "videomme")
 
 
+@pytest.mark.slow
 def test_the_page_depends_only_on_the_data(store: Store, html: str) -> None:
     assert build_page(store) == html
 

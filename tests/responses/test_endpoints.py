@@ -222,6 +222,7 @@ def test_each_video_is_asked_at_one_endpoint_and_all_endpoints_are_used(
     assert all(asked)
 
 
+@pytest.mark.slow
 def test_nothing_is_lost_or_answered_twice_when_an_endpoint_stops_and_starts_again(
     pool: Pool, tmp_path: Path
 ) -> None:

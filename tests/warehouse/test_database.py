@@ -804,6 +804,7 @@ def test_one_unreadable_table_does_not_stop_the_others(tmp_path: Path) -> None:
         assert len(rows_of(connection, "select * from overall")) == 1
 
 
+@pytest.mark.slow
 def test_a_flipped_bit_that_duckdb_would_read_is_left_out(tmp_path: Path) -> None:
     store = Store.at(tmp_path)
     put(store, WITHOUT)

@@ -192,6 +192,7 @@ def test_a_lost_file_and_a_partition_that_was_never_built_have_different_reasons
     assert why("videomme/prompts new|002", new) == ["never built"]
 
 
+@pytest.mark.slow
 def test_a_failure_is_shown_with_its_message_and_counted(
     project: Project, instance: dg.DagsterInstance, copy: Copy
 ) -> None:

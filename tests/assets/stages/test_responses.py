@@ -125,6 +125,7 @@ def test_frame_times_change_requests_only_of_models_that_get_times(
     assert set(digests(FramesAs.FRAME_SEQUENCE)).isdisjoint(before[FramesAs.FRAME_SEQUENCE])
 
 
+@pytest.mark.slow
 def test_a_run_in_which_nobody_answers_fails_with_the_reason(
     write_served: WriteServed, instance: dg.DagsterInstance
 ) -> None:
