@@ -100,7 +100,8 @@ def _rows(path: Path) -> Iterator[tuple[str, str | None, QuestionFrames]]:
     Raises ValueError if a row has no id.
     """
     for number, row in enumerate(_table(path), start=1):
-        cells = {_plain(str(name)): cell for name, cell in row.items()}
+        plain = (str(name).lower().replace("_", "").replace(" ", "") for name in row)
+        cells = dict(zip(plain, row.values(), strict=True))
         video = text_in(_first(cells, _VIDEO))
         video = None if video is None else PurePosixPath(video).stem
         question = text_in(_first(cells, _QUESTION)) or video
@@ -160,7 +161,3 @@ def _entry(cells: Cells, where: str) -> QuestionFrames:
 
 def _first(cells: Cells, names: Sequence[str]) -> Any:
     return next((cells[name] for name in names if cells.get(name) is not None), None)
-
-
-def _plain(name: str) -> str:
-    return name.lower().replace("_", "").replace(" ", "")

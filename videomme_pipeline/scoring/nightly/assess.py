@@ -29,7 +29,7 @@ from videomme_pipeline.scoring.nightly.policy import (
     NightlyCheck,
     Severity,
 )
-from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
+from videomme_pipeline.scoring.scored_question import Outcome
 from videomme_pipeline.scoring.statistics.compare import Comparison, compare
 from videomme_pipeline.scoring.statistics.estimates import adjusted_p_values, p_value_text
 from videomme_pipeline.scoring.statistics.power import detectable_difference
@@ -261,7 +261,10 @@ def _marginals_finding(
 
 def _failed_finding(observations: Sequence[Observation], spec: AlarmSpec) -> NightlyFinding:
     limit, rows = spec.max_failed_rate, observations[-1].rows
-    previous, current = (_failed_rate(run.rows) for run in observations[-2:])
+    previous, current = (
+        fmean(row.outcome is Outcome.FAILED for row in run.rows) if run.rows else None
+        for run in observations[-2:]
+    )
     passed = current is None or current <= limit
     summary = "the share of failed requests is unknown"
     if current is not None:
@@ -277,10 +280,6 @@ def _failed_finding(observations: Sequence[Observation], spec: AlarmSpec) -> Nig
         summary=summary,
         measures=JsonMapping({} if current is None else {"current": current, "limit": limit}),
     )
-
-
-def _failed_rate(rows: Sequence[ScoredQuestion]) -> float | None:
-    return fmean(row.outcome is Outcome.FAILED for row in rows) if rows else None
 
 
 def _rates(
