@@ -177,13 +177,27 @@ def test_careful_reads_responses_that_repeat_options() -> None:
     assert len(missed) <= 7
 
 
-def test_careful_reads_responses_about_videos_without_a_wrong_letter() -> None:
-    """The 1,546 responses of docs/reader-accuracy.md."""
-    rows = labelled_responses(EXTRACTION.parent / "video_responses.jsonl")
+@pytest.mark.parametrize(
+    ("part", "false", "missed"), [(slice(1_158), 2, 32), (slice(1_158, None), 11, 33)]
+)
+def test_careful_reads_responses_about_videos_without_a_wrong_letter(
+    part: slice, false: int, missed: int
+) -> None:
+    """The 1,546 responses of docs/reader-accuracy.md. The last 388 are all of small models."""
+    rows = labelled_responses(EXTRACTION.parent / "video_responses.jsonl")[part]
     read = counts((letter_read(ReaderName.CAREFUL, row), row["intended"]) for row in rows)
     assert read["wrong"] == 0
-    assert read["false"] <= 13
-    assert read["missed"] <= 65
+    assert read["false"] <= false
+    assert read["missed"] <= missed
+
+
+@pytest.mark.parametrize(
+    "phrase", ["As a result", "To conclude", "Based on this", "I would say", "I think"]
+)
+def test_the_option_after_a_phrase_of_conclusion_is_the_answer(phrase: str) -> None:
+    options = ("A. A red car.", "B. A blue boat.", "C. A green bus.", "D. A dog.")
+    text = f"The video shows a car. {phrase}, a blue boat is shown."
+    assert read_answer(ReaderName.CAREFUL, text, letters=FOUR, options=options).letter == "B"
 
 
 OPTIONS = ("A. A red umbrella.", "B. Gray", "C. A man in a red hat.", "D. Red")
