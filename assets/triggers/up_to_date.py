@@ -95,9 +95,9 @@ def up_to_date_sensor(
             context.log.warning(f"ended {run_id}, whose process died")
         ages = [assess_age(entry, instance, now) for entry in tracked]
         reopened = project.reopened()
-        state = _state_of(reopened, instance, ages)
+        inputs = _hash_of_inputs(reopened, instance, ages)
         planned, _, planned_at = (context.cursor or "").partition(" ")
-        if planned == state and now.timestamp() - float(planned_at) < _PLAN_SECONDS:
+        if planned == inputs and now.timestamp() - float(planned_at) < _PLAN_SECONDS:
             return dg.SkipReason("nothing has changed since the last plan")
         plans = _Plans(reopened)
         results = (*map(plans.result, keys), *ages)
@@ -106,7 +106,7 @@ def up_to_date_sensor(
         not_shown = plans.not_shown(instance)
         del plans, reopened
         gc.collect()  # or the next plan would need as much memory again
-        context.update_cursor(f"{state} {now.timestamp()}")
+        context.update_cursor(f"{inputs} {now.timestamp()}")
         if not changed and not not_shown:
             return dg.SkipReason("every check shows the current plan")
         requests = [dg.RunRequest(run_key=not_shown, job_name=REPORT_JOB)] if not_shown else []
@@ -115,7 +115,7 @@ def up_to_date_sensor(
     return report_plan
 
 
-def _state_of(
+def _hash_of_inputs(
     project: Project, instance: dg.DagsterInstance, ages: Sequence[dg.AssetCheckResult]
 ) -> str:
     """Hash of everything that a plan reads, and of this process, because another may have new code.
