@@ -397,8 +397,8 @@ _MAX_NUMBER_CHARACTERS = 12
 def _list_items(text: str) -> dict[int, bool]:
     """The labels of all lists of options by position, and True for the items marked as right.
 
-    A list is "A. … B. …", or three labels in alphabetical order with or without letters between
-    them. "A. No, B." is a correction, not a list. "1. A. … The man" and "A. red⏎B. tan⏎C" were cut.
+    A list is "A. … B. …", or three labels in alphabetical order, also with letters between them.
+    "A. No, B." is a correction, not a list. "1. A. … The man" and "A. red⏎B. tan⏎C" are cut lists.
     """
     labels = list(_LABEL.finditer(text))
     if labels and "\n\n" not in text[labels[-1].end() :].rstrip():
