@@ -238,19 +238,13 @@ def _plain(value: Any) -> Any:
 
 
 def _restored(values: list[Any], hint: Any) -> list[Any]:
-    convert = _converter(hint)
-    if convert is None:
-        return values
-    return [None if value is None else convert(value) for value in values]
-
-
-@cache
-def _converter(hint: Any) -> Callable[[Any], Any] | None:
-    """The function that converts one value to the type of the field. None: it has that type."""
+    """The values of one column, converted to the type of the field. Equal texts share a value."""
     hint, _ = _without_none(hint)
     if get_origin(hint) is tuple:
         item = get_args(hint)[0]
-        return lambda values: tuple(_restored(values, item))
-    if isinstance(hint, type) and issubclass(hint, JsonMapping):
-        return hint.from_json
-    return hint if isinstance(hint, type) and issubclass(hint, StrEnum) else None
+        return [None if value is None else tuple(_restored(value, item)) for value in values]
+    if hint is str or not issubclass(hint, StrEnum | JsonMapping):
+        return values
+    convert = hint.from_json if issubclass(hint, JsonMapping) else hint
+    converted = {text: convert(text) for text in set(values) - {None}}
+    return list(map(converted.get, values))
