@@ -99,8 +99,9 @@ def unused_files(media: MediaIndex) -> dict[str, list[MediaFile]]:
     unused: dict[str, list[MediaFile]] = defaultdict(list)
     for files_in in map(_listing_of, media.roots):
         for folder in sorted({*VIDEO_FOLDERS, *SUBTITLE_FOLDERS}):
-            for path in sorted(set(files_in(folder)) - used, key=str):
-                unused[path.name.partition(".")[0]].append(path)
+            for name, path in files_in(folder).items():
+                if path not in used:
+                    unused[name.partition(".")[0]].append(path)
     return unused
 
 
@@ -152,17 +153,18 @@ def state_of(file: MediaFile) -> objects.FileState:
     return file.state if isinstance(file, objects.RemoteFile) else objects.file_state(file)
 
 
-_Listing = Callable[[str], Sequence[MediaFile]]
-"""The files in a folder of a root, by the folder's path from there."""
+_Listing = Callable[[str], Mapping[str, MediaFile]]
+"""The files in a folder of a root by name, sorted. The folder is its path from there."""
 
 
 def _listing_of(root: Path | UPath) -> _Listing:
     if objects.is_local(root):
         return lambda folder: _files_in(root / folder)
-    by_folder: dict[str, list[MediaFile]] = defaultdict(list)
+    by_folder: dict[str, dict[str, MediaFile]] = defaultdict(dict)
     with objects.listing(root):
-        for name, state in objects.list_objects(root).items():
-            by_folder[name.rpartition("/")[0] or "."].append(objects.RemoteFile(root / name, state))
+        for key, state in objects.list_objects(root).items():
+            folder, _, name = key.rpartition("/")
+            by_folder[folder or "."][name] = objects.RemoteFile(root / key, state)
     return lambda folder: by_folder[folder]
 
 
@@ -172,19 +174,20 @@ def _files_by_stem(
     by_stem: dict[str, MediaFile] = {}
     for files_in in listings:
         for folder in folders:
-            files = sorted((path.name, path) for path in files_in(folder))
+            files = files_in(folder)
             for suffix in suffixes:
-                for name, path in files:
+                for name, path in files.items():
                     if name[-len(suffix) :].lower() == suffix and not name.startswith("."):
                         by_stem.setdefault(name[: -len(suffix)], path)
     return by_stem
 
 
-def _files_in(folder: Path) -> list[Path]:
+def _files_in(folder: Path) -> dict[str, Path]:
     if not folder.is_dir():
-        return []
+        return {}
     with os.scandir(folder) as entries:
-        return [Path(entry.path) for entry in entries if _may_be_file(entry)]
+        names = sorted(entry.name for entry in entries if _may_be_file(entry))
+    return {name: folder / name for name in names}
 
 
 def _may_be_file(entry: os.DirEntry[str]) -> bool:
