@@ -134,8 +134,7 @@ def test_a_video_that_benchmarks_share_is_decoded_once(project: Project) -> None
     folder = Path(project.store.frames(shared, "any").path).parent
     assert len(list(folder.glob("*.parquet"))) == 3  # the whole video and two clips of MVBench
     settings_of = project.benchmarks["own-a"].snapshot.versions.frame_settings
-    sampling = project.configuration.evaluation("own-a-b").sampling
-    assert sampling is not None
+    sampling = project.configuration.evaluation("own-a-b").sampling_name
     frames = read_frames(project.store, shared, settings_of("own-a", sampling))
     assert len(frames.frames) == 2
 

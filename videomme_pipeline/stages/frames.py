@@ -78,12 +78,9 @@ class FrameBudget:
 
 def _file_name(benchmark: BenchmarkState, partition: VideoVariant, _: str) -> StoredName:
     """The name of a file of frames, which benchmarks with the same video share."""
-    snapshot, sampling = benchmark.snapshot, benchmark.samplings[partition.variant]
-    return StoredName(
-        variant=snapshot.content_hash(partition.video),
-        video=None,
-        fingerprint=snapshot.versions.frame_settings(partition.video, sampling),
-    )
+    content = benchmark.snapshot.content_hash(partition.video)
+    settings = benchmark.snapshot.versions.frame_settings(*partition)
+    return StoredName(variant=content, video=None, fingerprint=settings)
 
 
 def _build(stage: BenchmarkStage, targets: Targets) -> BuildEvents:
@@ -224,9 +221,7 @@ FRAMES = Stage(
     upstream=("videos",),
     kinds=frozenset({"ffmpeg", "parquet"}),
     row_class=Frame,
-    fingerprint=lambda benchmark, partition: benchmark.snapshot.versions.frames(
-        partition.video, benchmark.samplings[partition.variant]
-    ),
+    fingerprint=lambda benchmark, partition: benchmark.snapshot.versions.frames(*partition),
     file_name=_file_name,
     inputs=lambda benchmark, partition: {
         "videos": benchmark.snapshot.versions.video(partition.video)

@@ -268,8 +268,8 @@ class BenchmarkStage:
         """Return True if the file with this fingerprint is stored."""
         name = str(self.stage.file_name(self.benchmark, partition, fingerprint))
         companion = self.stage.companion
-        return name in self.names and (
-            companion is None or name in self.benchmark.snapshot.names(companion)
+        return name in self.names.texts and (
+            companion is None or name in self.benchmark.snapshot.names(companion).texts
         )
 
     def target(self, partition: Partition) -> Target:

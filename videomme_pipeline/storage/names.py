@@ -64,9 +64,6 @@ class StageNames:
         self.texts = frozenset(names)
         """The names in the folder of the stage."""
 
-    def __contains__(self, name: str) -> bool:
-        return name in self.texts
-
     @cached_property
     def by_partition(self) -> Mapping[tuple[str | None, str | None], list[StoredName]]:
         """The names of each partition, by variant and video, sorted."""

@@ -171,9 +171,8 @@ def _store_again(project: Project, video_id: str, change: Callable[[Frame], Fram
         benchmark.snapshot.questions[video_id][0].duration
     )
     content = benchmark.snapshot.versions.content_hash(video_id)
-    stored = read_frames(
-        project.store, content, benchmark.snapshot.versions.frame_settings(video_id, sampling)
-    )
+    settings = benchmark.snapshot.versions.frame_settings(video_id, "uniform_n-4")
+    stored = read_frames(project.store, content, settings)
     frames = [change(frame) for frame in stored.frames]
     choice = Choice(
         frames=tuple(frame.index for frame in frames),

@@ -37,6 +37,7 @@ def versions(evaluation: Evaluation) -> tuple[str, str]:
     """The versions of the prompts and of the responses of one video."""
     current = Versions(
         questions={"001": [question(1, 1)]},
+        samplings={},
         content_hash=lambda _: "content",
         subtitle_hash=lambda _: None,
         server_keys=lambda _: [None],

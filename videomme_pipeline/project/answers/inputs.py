@@ -167,7 +167,7 @@ class Inputs:
         if self.evaluation.sampling is None:
             return None
         content = self.benchmark.snapshot.content_hash(self.video_id)
-        settings = self._versions.frame_settings(self.video_id, self.evaluation.sampling)
+        settings = self._versions.frame_settings(self.video_id, self.evaluation.sampling_name)
         try:
             return read(self.benchmark.store, content, settings, question_id)
         except FileNotFoundError:

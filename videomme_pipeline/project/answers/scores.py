@@ -153,7 +153,7 @@ def _stored_frames(
     if video is None:
         return None
     video_id, question_id = part
-    settings = benchmark.snapshot.versions.frame_settings(video_id, evaluation.sampling)
+    settings = benchmark.snapshot.versions.frame_settings(video_id, evaluation.sampling_name)
     try:
         return read_stored(benchmark.store, video.content_hash, settings, question_id)
     except (FileNotFoundError, DamagedFileError, StorageError, ConfigurationError):

@@ -153,7 +153,7 @@ class Snapshot:
     ) -> UPath:
         """The complete file of a partition, else its part with most answers, or a new file."""
         name = StoredName(variant=variant, video=video, fingerprint=fingerprint)
-        if str(name) not in self.names(stage):
+        if str(name) not in self.names(stage).texts:
             name = self.names(stage).best(variant, video, fingerprint) or name
         return self._benchmark.store.built(self._benchmark.name, stage, name)
 
@@ -239,6 +239,7 @@ class Snapshot:
         """The fingerprints that partitions would have if they were built now."""
         return Versions(
             questions=self.questions,
+            samplings=self._benchmark.samplings,
             content_hash=self.content_hash,
             subtitle_hash=self.subtitle_hash,
             server_keys=self._benchmark.server_record.keys,
@@ -266,7 +267,7 @@ class Snapshot:
 
     def _has_responses(self, evaluation: str, video_id: str, fingerprint: str) -> bool:
         name = StoredName(variant=evaluation, video=video_id, fingerprint=fingerprint)
-        return str(name) in self.names("responses")
+        return str(name) in self.names("responses").texts
 
     def content_hash(self, video_id: str) -> str:
         """Hash of a video's file, or of the stored row if the file is gone.

@@ -12,7 +12,9 @@ from collections import defaultdict
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import lru_cache
 
+from videomme_pipeline.benchmarks.facets import Facets
 from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.errors import NotReadyError, listed
@@ -43,7 +45,10 @@ CODE_VERSIONS: dict[str, tuple[int, ...]] = {
 because the fingerprints of the stage contain all of them. A new column of responses raises none:
 responses are copied from the journal, and a machine without the journal would have to ask again."""
 
-_json_of = json.JSONEncoder(sort_keys=True).encode
+
+@lru_cache(10_000)  # many questions have the same facets
+def _json_of(facets: Facets) -> str:
+    return json.dumps(dict(facets), sort_keys=True)
 
 
 def code_version(stage: str) -> str:
@@ -65,6 +70,7 @@ class Versions:
     """
 
     questions: Mapping[str, Sequence[Question]]
+    samplings: Mapping[str, Sampling]
     content_hash: Callable[[str], str]
     subtitle_hash: Callable[[str], str | None]
     server_keys: Callable[[ModelSpec], Sequence[str | None]]
@@ -91,29 +97,30 @@ class Versions:
             )
         return values[video_id]
 
-    def frame_settings(self, video_id: str, sampling: Sampling) -> str:
+    def frame_settings(self, video_id: str, sampling_name: str) -> str:
         """Fingerprint of everything that changes the frames of a video, except its content."""
-        questions = self.questions[video_id]
+        sampling, questions = self.samplings[sampling_name], self.questions[video_id]
         duration, clip = questions[0].duration, questions[0].footage.clip
         if isinstance(sampling, FromFile):
             return frames_fingerprint(sampling.for_questions(questions), duration, clip)
-        values = self._known["frame settings", sampling]
+        values = self._known["frame settings", sampling_name]
         if (duration, clip) not in values:
             values[duration, clip] = frames_fingerprint(sampling, duration, clip)
         return values[duration, clip]
 
-    def frames(self, video_id: str, sampling: Sampling) -> str:
+    def frames(self, video_id: str, sampling_name: str) -> str:
         """Fingerprint of the frames of a video under a sampling."""
-        content = self.content_hash(video_id)  # first, because it may not be known yet
-        values = self._known["frames", sampling]
+        values = self._known["frames", sampling_name]
         if video_id not in values:
-            values[video_id] = text_fingerprint(self.frame_settings(video_id, sampling), content)
+            content = self.content_hash(video_id)  # first, because it may not be known yet
+            settings = self.frame_settings(video_id, sampling_name)
+            values[video_id] = text_fingerprint(settings, content)
         return values[video_id]
 
     def sent_frames(self, video_id: str, evaluation: Evaluation) -> str | None:
         """Fingerprint of the frames that an evaluation sends, or None for a blind evaluation."""
-        sampling = evaluation.sampling
-        return None if sampling is None else self.frames(video_id, sampling)
+        name = evaluation.sampling_name
+        return None if evaluation.sampling is None else self.frames(video_id, name)
 
     def subtitles(self, video_id: str, evaluation: Evaluation) -> str | None:
         """Fingerprint of the aligned subtitle lines, or None on a track without subtitles."""
@@ -249,7 +256,7 @@ class Versions:
             parts += [question.question_id, question.question, str(len(question.options))]
             parts += question.options
             if answers:
-                facets = _json_of(dict(question.facets))
+                facets = _json_of(question.facets)
                 parts += [question.answer, question.youtube_id, question.url, facets]
         in_group = find_benchmark(questions[0].benchmark).grouping is not None
         values[video_id] = text_fingerprint(str(in_group), *parts)
