@@ -58,8 +58,7 @@ class BenchmarkState:
         self.hashes = hashes
         self.server_record = server_record
         self._configuration = configuration
-        self._parents: dict[tuple[Dimension, Dimension], dict[str, str | None]] = {}
-        """The variant that each variant is built from, by their dimensions."""
+        self.parent_variant = cache(self._parent_variant_of)
         self.read_questions: tuple[UPath, Questions] | None = None
         """The questions that were read last, with their file. A file never changes."""
         self.snapshot = Snapshot(self)
@@ -106,20 +105,15 @@ class BenchmarkState:
         used = (variant_in(evaluation, dimension) for evaluation in self.evaluations.values())
         return tuple(sorted({variant for variant in used if variant}))
 
-    def parent_variant(
+    def _parent_variant_of(
         self, variant: str | None, dimension: Dimension | None, upstream: Dimension
     ) -> str | None:
         """The variant of `upstream` that a variant of `dimension` is built from, or None."""
         if dimension is None or variant is None:
             return None
-        key = dimension, upstream
-        if key not in self._parents:
-            self._parents[key] = {
-                child: variant_in(evaluation, upstream)
-                for evaluation in reversed(self.evaluations.values())
-                if (child := variant_in(evaluation, dimension))
-            }
-        return self._parents[key].get(variant)
+        used = (e for e in self.evaluations.values() if variant_in(e, dimension) == variant)
+        first = next(used, None)
+        return None if first is None else variant_in(first, upstream)
 
     def open_source(self) -> Source:
         """Open the source of questions and files, or raise LicenseNotAcceptedError."""
