@@ -56,7 +56,7 @@ def run_stoppable(command: Callable[[], None]) -> None:
     with suppress(OSError):  # standard error is closed
         terminal = os.dup(_STANDARD_ERROR)  # Dagster redirects it while it runs a step
     received: list[int] = []
-    gc.set_threshold(100_000)  # imports create a million objects, and none of them is garbage
+    gc.set_threshold(500_000)  # imports create a million objects, and none of them is garbage
     # A handler may interrupt an import or the owner of a lock, so it only notes the signal.
     _handle_signals(lambda number, _frame: received.append(number))
     # Keep Ctrl-C, which a terminal sends to all processes, away from child processes.
