@@ -46,8 +46,7 @@ class Tariff:
 
     def dollars(self, usage: TokenUsage) -> float | None:
         """The cost of one request that is sent now, or None if no price is known."""
-        prices = self.prices
-        if prices is None:
+        if (prices := self.prices) is None:
             return self._list_price(usage)
         cached = prices.input if prices.cached_input is None else prices.cached_input
         written = prices.input if prices.cache_write is None else prices.cache_write
