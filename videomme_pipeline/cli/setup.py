@@ -71,12 +71,7 @@ def init(
     of that name, its declaration is written.
     """
     from videomme_pipeline.configuration import is_name
-    from videomme_pipeline.evaluation.writing import (
-        usual_model,
-        write_declaration,
-        write_endpoint,
-        write_example,
-    )
+    from videomme_pipeline.evaluation import writing
     from videomme_pipeline.project.project import configuration_folder, is_project
 
     if schema:
@@ -103,7 +98,8 @@ def init(
     configuration, benchmark = open_project().configuration, named_benchmark or "smoke"
     if Path(name).is_dir() and benchmark not in configuration.benchmarks:
         named = arguments.renamed_columns(columns)
-        path = write_declaration(configuration.folder, benchmark, Path(name), annotations, named)
+        folder = configuration.folder
+        path = writing.write_declaration(folder, benchmark, Path(name), annotations, named)
         note(
             f"Wrote {path}. Check it with: videomme doctor\n"
             f"Then write an evaluation: videomme init my-model --benchmark {benchmark}"
@@ -121,11 +117,11 @@ def init(
         )
     arguments.chosen_evaluations(configuration, None, [benchmark])
     if model is not None and "://" in model:
-        model = write_endpoint(configuration, model)
+        model = writing.write_endpoint(configuration, model)
         configuration = open_project().configuration
-    model = model or usual_model(configuration, name)
+    model = model or writing.usual_model(configuration, name)
     keys = {"benchmark": benchmark, "model": model, "sampling": sampling, "subtitles": subtitles}
-    path = write_example(configuration, name, keys, limit)
+    path = writing.write_example(configuration, name, keys, limit)
     note(f"Wrote {path}, which evaluates {model}. Edit it, then: videomme run {name}")
 
 
