@@ -38,9 +38,7 @@ def prepare_home() -> Path:
     """
     home = _home_folder()
     settings = home / SETTINGS_FILE
-    current = _SETTINGS.read_text(encoding="utf-8") + _postgres_settings(
-        os.environ.get(POSTGRES_VARIABLE)
-    )
+    current = _SETTINGS.read_text(encoding="utf-8") + _postgres_settings()
     stored = settings.read_text(encoding="utf-8") if settings.exists() else _OURS
     if stored.startswith(_OURS) and stored != current:
         publish(UPath(settings), current.encode())
@@ -134,8 +132,9 @@ def _opening(home: Path) -> AbstractContextManager[object]:
         return FileLock(home / "opening.lock").acquire()
 
 
-def _postgres_settings(url: str | None) -> str:
+def _postgres_settings() -> str:
     """The part of dagster.yaml about the database. The URL itself stays in the environment."""
+    url = os.environ.get(POSTGRES_VARIABLE)
     if not url:
         return ""
     if not url.startswith(POSTGRES_SCHEME):
