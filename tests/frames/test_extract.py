@@ -52,7 +52,7 @@ def stored(store: Store, video_job: FrameJob, sampling: Sampling) -> FrameSet:
     return read_frames(store, video_job.video_hash, fingerprint)
 
 
-def run(store: Store, *jobs: FrameJob, workers: int = 2) -> dict[str, FrameResult]:
+def run(store: Store, *jobs: FrameJob, workers: int = 1) -> dict[str, FrameResult]:
     results = extract(jobs, store=store, workers=LocalWorkers(workers))
     return {result.job.video_id: result for result in results}
 
