@@ -77,6 +77,7 @@ def raced(
     return looks
 
 
+@pytest.mark.slow
 def test_a_race_stops_at_the_first_look_that_decides_and_asks_nothing_twice(
     write_race: WriteRace, instance: dg.DagsterInstance
 ) -> None:

@@ -134,6 +134,7 @@ def test_the_first_plan_needs_no_package_that_stores_draws_or_computes_scores(
     assert not (tmp_path / "home").exists()
 
 
+@pytest.mark.slow
 def test_a_plan_does_not_search_its_modules_for_garbage(run: Run) -> None:
     ended = run("status", without="altair")
     assert re.search(r"searches [012], frozen True$", ended.stderr.strip()), ended.stderr

@@ -76,9 +76,9 @@ def test_the_ui_ends_with_one_sentence_if_one_of_its_processes_was_killed(
 
 def processes_of(ui: DagsterUI, words: Sequence[str]) -> list[psutil.Process]:
     """The descendants of the UI whose command begins with these words of Dagster."""
-    found = []
+    processes = []
     for process in psutil.Process(ui.process.pid).children(recursive=True):
         with suppress(psutil.NoSuchProcess):  # a zombie, too
             if tuple(process.cmdline()[3 : 3 + len(words)]) == tuple(words):
-                found.append(process)
-    return found
+                processes.append(process)
+    return processes

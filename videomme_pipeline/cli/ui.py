@@ -99,6 +99,7 @@ class _Processes:
     def __init__(self, environment: "Mapping[str, str]") -> None:
         self._environment = environment
         self._running: list[subprocess.Popen[bytes]] = []
+        self._is_ending = False
         self._folder = TemporaryDirectory(prefix="videomme-ui-")
         self.folder = Path(self._folder.name)
 
@@ -111,11 +112,14 @@ class _Processes:
         return process.pid
 
     def one_ended(self) -> bool:
+        """True if a process has ended by itself."""
+        if self._is_ending:
+            return False
         return any(process.poll() is not None for process in self._running)
 
     def end(self) -> str:
         """End all processes with their children, and return what has ended."""
-        deadline = time.monotonic() + _END_SECONDS
+        self._is_ending, deadline = True, time.monotonic() + _END_SECONDS
         for number in (signal.SIGINT, signal.SIGKILL):
             for process in self._running:
                 with suppress(ProcessLookupError):
@@ -133,7 +137,7 @@ def _run(processes: _Processes, host: str, port: int) -> None:
     Exits with status 1 if one ends before the UI answers, which has then said why.
     """
     sockets, servers, locations = list[str](), list[int](), list[object]()
-    for entry in read_yaml(Path(_WORKSPACE))["load_from"]:
+    for entry in read_yaml(Path(_WORKSPACE)).get("load_from") or [None]:
         match entry:
             case {"grpc_server": _}:
                 locations.append(entry)
