@@ -22,7 +22,6 @@ import typer
 from videomme_pipeline.cli.context import name_programs, open_project
 from videomme_pipeline.cli.output import note
 from videomme_pipeline.cli.stopping import interruptible_children, on_stop
-from videomme_pipeline.configuration import read_yaml
 from videomme_pipeline.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -136,6 +135,8 @@ def _run(processes: _Processes, host: str, port: int) -> None:
 
     Exits with status 1 if one ends before the UI answers, which has then said why.
     """
+    from videomme_pipeline.configuration import read_yaml
+
     sockets, servers, locations = list[str](), list[int](), list[object]()
     for entry in read_yaml(Path(_WORKSPACE)).get("load_from") or [None]:
         match entry:
