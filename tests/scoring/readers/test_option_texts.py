@@ -856,6 +856,7 @@ AIMS = ("To rest", "To jump higher", "To stop")
         ("A car stops. He walks away. Therefore, the man has no fuel.", TROUBLE, "A"),
         ("The trouble is that the driver lost his keys. A car stops, and he walks.", TROUBLE, "B"),
         ("The band has five musicians in it.", COUNTS, "C"),
+        ("The boy uses a net.", ("Using a net", "Using a rod"), "A"),
         ("She carries home five pears. She walks, which takes an hour.", COUNTS, "C"),
         ("It is late. The girl who sings is called Anna, who is tired.", ("Anna", "Maria"), "A"),
         ("The coach tells them to rest. She advises jumping higher, and they smile.", AIMS, None),

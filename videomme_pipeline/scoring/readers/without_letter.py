@@ -272,7 +272,7 @@ _GOES_ON = re.compile(r",[ ](?:\w+|\w[^.;:!?]*,)[ ]and[ ]")
 _DETERMINERS = ARTICLES | {"its", "his", "her", "their", "to", "now"}
 _ONE = ("one",)  # "A red one"
 _SUBJECTS = frozenset(("he", "she", "it", "they"))
-_ENDING = re.compile(r"(?<=\w\w\w)(?:ing|ed|e?s|e)$")
+_ENDING = re.compile(r"(?<=\w\w)(?:ing|ed|e?s|e)$(?<!\bone)")
 _DOUBLED = re.compile(r"(\w)(?=\1$)")
 _IN_VALUE = re.compile(r"[\d})]\s?[-−+*/^±]\s?[\\${(]*$")
 _LABEL_BEFORE = re.compile(r"\b([A-N])[.):][ ]+(?:the |an? )?$", re.IGNORECASE)
