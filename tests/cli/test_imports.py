@@ -115,7 +115,7 @@ def test_two_files_are_scored_where_dagster_pyav_and_duckdb_are_not_installed(
 def test_a_query_needs_no_package_that_builds_what_it_reads(run: Run) -> None:
     query = ("sql", "select count(*) from leaderboard")
     assert run(*query, without="dagster").returncode == 0
-    ended = run(*query, without="altair dagster openai pandas scipy.special sqlalchemy")
+    ended = run(*query, without="altair dagster openai scipy.special sqlalchemy")
     assert ended.returncode == 0, ended.stderr
 
 
