@@ -13,7 +13,7 @@ UV_COMPILE := uv pip compile pyproject.toml --universal --python-version 3.11 --
 # Tests start hundreds of processes: with stored bytecode, each module is compiled only once.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help demo demo-offline cluster-demo test test-slow test-engines test-slurm test-perf coverage mutation lint format ui bench docs lock release audit clean
+.PHONY: help demo demo-offline cluster-demo test test-slow test-engines test-clusters test-perf coverage mutation lint format ui bench docs lock release audit clean
 
 help: ## List all commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -37,15 +37,15 @@ test: .venv/installed-dev lint ## Lint, then run the everyday tests in four proc
 test-slow: .venv/installed-dev ## Run the tests that are marked slow, or a quarter of them (SHARD=1/4)
 	@commit=$$(git rev-parse --short HEAD); \
 	git diff --quiet HEAD -- . ':!$(SLOW_RUNS)' || commit="$$commit with changes"; \
-	$(BIN)/pytest -m "slow and not (engine or slurm or measurement)" -n 4 --dist loadscope \
+	$(BIN)/pytest -m "slow and not (engine or cluster or measurement)" -n 4 --dist loadscope \
 	  --no-loadscope-reorder --shard $(SHARD) && \
 	echo "$$(date -u +%Y-%m-%d) shard $(SHARD) passed at $$commit" >> $(SLOW_RUNS)
 
 test-engines: .venv/installed-dev ## Run the tests of real engines (CONTRIBUTING.md names their environments)
 	$(BIN)/pytest -m engine
 
-test-slurm: .venv/installed-dev ## Run the tests that start Slurm on this machine, as root
-	$(BIN)/pytest -m slurm
+test-clusters: .venv/installed-dev ## Run the tests of Dask and of Slurm, which they start on this machine, as root
+	$(BIN)/pytest -m cluster
 
 test-perf: .venv/installed-dev ## Run each measurement of perf/ in its quick form
 	$(BIN)/pytest -m measurement -n 2 --dist loadscope

@@ -48,7 +48,6 @@ _NUMBERS = (
     *("difference", "p_value", "questions"),
 )
 """Columns of the view `accuracy_by_checkpoint` that the UI shows."""
-_ENDED = (dg.DagsterRunStatus.SUCCESS, dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED)
 
 
 def checkpoints_key(project: Project) -> dg.AssetKey:
@@ -164,7 +163,7 @@ def due_checkpoints(project: Project, instance: dg.DagsterInstance) -> list[tupl
     for rows in next_pending(project):
         filters = dg.RunsFilter(job_name=CHECKPOINT_JOB, tags={PARTITION_TAG: rows[0].key})
         records = instance.get_run_records(filters)
-        if any(record.dagster_run.status not in _ENDED for record in records):
+        if not all(record.dagster_run.is_finished for record in records):
             continue  # it may have been submitted, and recorded by its own run
         failures = sum(
             record.dagster_run.status is dg.DagsterRunStatus.FAILURE
@@ -196,8 +195,7 @@ def watch_once(
 
 def run_checkpoint(project: Project, instance: dg.DagsterInstance, key: str) -> list[Checkpoint]:
     """Run the job for one checkpoint in this process, and return its rows."""
-    definitions = checkpoint_definitions(project)
-    run_here(project, instance, definitions, CHECKPOINT_JOB, partition_key=key)
+    run_here(project, instance, checkpoint_definitions(project), CHECKPOINT_JOB, partition_key=key)
     return [row for row in read_checkpoints(project.store) if row.key == key]
 
 

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 
 import dagster as dg
+from dagster._core import remote_origin
 from dagster._core.definitions.asset_checks.asset_check_evaluation import (
     AssetCheckEvaluationTargetMaterializationData,
 )
@@ -21,11 +22,6 @@ from dagster._core.definitions.job_base import InMemoryJob
 from dagster._core.definitions.source_asset import SYSTEM_METADATA_KEY_SOURCE_ASSET_OBSERVATION
 from dagster._core.events import DagsterEventType, StepMaterializationData
 from dagster._core.execution.api import execute_run
-from dagster._core.remote_origin import (
-    RegisteredCodeLocationOrigin,
-    RemoteJobOrigin,
-    RemoteRepositoryOrigin,
-)
 from dagster._core.storage.event_log import (
     SqlEventLogStorage,
     SqlEventLogStorageTable,
@@ -42,10 +38,7 @@ REPOSITORY = "__repository__"
 
 
 class EventBatch(AbstractContextManager["EventBatch"]):
-    """Collects the materializations of a step and stores them in batches.
-
-    Leaving the block of `with` stores the pending events, even after an exception.
-    """
+    """Stores the materializations of a step in batches, and the rest on leaving the block."""
 
     def __init__(self, context: dg.OpExecutionContext) -> None:
         self._context = context
@@ -63,10 +56,20 @@ class EventBatch(AbstractContextManager["EventBatch"]):
             self.store()
 
     def store(self) -> None:
-        """Store the pending events."""
-        pending, self._pending = self._pending, []
-        if pending:
-            store_events(self._context.instance, pending)
+        """Store the pending events, which are of one asset: in one batch, or else one by one."""
+        events, self._pending = self._pending, []
+        if not events:
+            return
+        storage = self._context.instance.event_log_storage
+        try:
+            if isinstance(storage, SqlEventLogStorage):
+                _store_in_sql(storage, events)
+            else:
+                storage.store_event_batch(events)
+        except Exception:  # an internal interface may raise anything; single events still work
+            logging.getLogger(__name__).exception("storing events one by one")
+            for event in events:
+                storage.store_event(event)
         self._stored_at = time.monotonic()
 
 
@@ -77,20 +80,6 @@ def output_without_event() -> dg.Output[None]:
     Without one, Dagster would skip downstream assets. The metadata of observed sources avoids both.
     """
     return dg.Output(None, metadata={SYSTEM_METADATA_KEY_SOURCE_ASSET_OBSERVATION: True})
-
-
-def store_events(instance: dg.DagsterInstance, events: Sequence[dg.EventLogEntry]) -> None:
-    """Store the materializations of one asset in one run: in one batch, or else one by one."""
-    storage = instance.event_log_storage
-    try:
-        if isinstance(storage, SqlEventLogStorage):
-            _store_in_sql(storage, events)
-        else:
-            storage.store_event_batch(events)
-    except Exception:  # an internal interface may raise anything; single events still work
-        logging.getLogger(__name__).exception("storing events one by one")
-        for event in events:
-            storage.store_event(event)
 
 
 def _store_in_sql(storage: SqlEventLogStorage, events: Sequence[dg.EventLogEntry]) -> None:
@@ -160,20 +149,6 @@ def _entry(
     )
 
 
-def newest_materialization(
-    key: dg.AssetKey, instance: dg.DagsterInstance
-) -> AssetCheckEvaluationTargetMaterializationData | None:
-    """The newest materialization of an asset as the target of a check, or None.
-
-    The UI shows a result in gray unless it refers to this materialization.
-    """
-    for record in instance.fetch_materializations(key, limit=1).records:
-        return AssetCheckEvaluationTargetMaterializationData(
-            storage_id=record.storage_id, run_id=record.run_id, timestamp=record.timestamp
-        )
-    return None
-
-
 def is_shown(current: dg.AssetCheckEvaluation, instance: dg.DagsterInstance, key: str) -> bool:
     """True if the newest result of a check says the same of the same materialization."""
     storage = instance.event_log_storage
@@ -189,9 +164,17 @@ def is_shown(current: dg.AssetCheckEvaluation, instance: dg.DagsterInstance, key
 def evaluation_of_newest(
     result: dg.AssetCheckResult, instance: dg.DagsterInstance
 ) -> dg.AssetCheckEvaluation:
-    """The event of a check result about the newest materialization of its asset."""
+    """The event of a check result about the newest materialization of its asset.
+
+    The UI shows a result in gray unless it refers to this materialization.
+    """
     assert result.asset_key is not None
     assert result.check_name is not None
+    target = None
+    for record in instance.fetch_materializations(result.asset_key, limit=1).records:
+        target = AssetCheckEvaluationTargetMaterializationData(
+            storage_id=record.storage_id, run_id=record.run_id, timestamp=record.timestamp
+        )
     return dg.AssetCheckEvaluation(
         asset_key=result.asset_key,
         check_name=result.check_name,
@@ -199,14 +182,15 @@ def evaluation_of_newest(
         severity=result.severity,
         metadata=result.metadata,
         description=result.description,
-        target_materialization_data=newest_materialization(result.asset_key, instance),
+        target_materialization_data=target,
     )
 
 
-def origin_of(job: dg.JobDefinition, location: str) -> RemoteJobOrigin:
+def origin_of(job: dg.JobDefinition, location: str) -> remote_origin.RemoteJobOrigin:
     """The origin that the UI expects on a run of `job` in a code location."""
-    code_location = RegisteredCodeLocationOrigin(location)
-    return RemoteRepositoryOrigin(code_location, REPOSITORY).get_job_origin(job.name)
+    code_location = remote_origin.RegisteredCodeLocationOrigin(location)
+    repository = remote_origin.RemoteRepositoryOrigin(code_location, REPOSITORY)
+    return repository.get_job_origin(job.name)
 
 
 def execute(job: dg.JobDefinition, run: dg.DagsterRun, instance: dg.DagsterInstance) -> None:

@@ -104,8 +104,7 @@ def _asset(stage: AnyStage, result_keys: Sequence[dg.AssetKey]) -> dg.AssetsDefi
             [stage.parse_key(key) for key in context.partition_keys] if partitions else [WHOLE]
         )
         with within_step(stage.project, context, needs_machine=not stage.asks_models):
-            op_context = context.op_execution_context
-            checks = run_stage(op_context, stage, requested, reports_all=True)
+            checks = run_stage(context.op_execution_context, stage, requested, reports_all=True)
         yield from checks
         yield output_without_event()
         if stage.asks_models and (reasons := [*unanswered(stage, requested)]):

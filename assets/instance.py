@@ -17,6 +17,7 @@ from filelock import FileLock
 from upath import UPath
 
 from videomme_pipeline.errors import ConfigurationError, Finding, StorageError
+from videomme_pipeline.project.project import HOME_VARIABLE, dagster_home
 from videomme_pipeline.storage import postgres
 from videomme_pipeline.storage.postgres import POSTGRES_SCHEME, POSTGRES_VARIABLE
 from videomme_pipeline.storage.publish import publish, writing
@@ -24,8 +25,6 @@ from videomme_pipeline.storage.sqlite import SQLITE_ERRORS, is_damage, refuse_ne
 
 Instance: TypeAlias = dg.DagsterInstance
 
-DEFAULT_HOME = ".dagster"
-HOME_VARIABLE = "DAGSTER_HOME"
 SETTINGS_FILE = "dagster.yaml"
 _SETTINGS = Path(__file__).with_name(SETTINGS_FILE)
 _OURS = "# The Dagster instance of this project"
@@ -39,9 +38,7 @@ def prepare_home() -> Path:
     """
     home = _home_folder()
     settings = home / SETTINGS_FILE
-    current = _SETTINGS.read_text(encoding="utf-8") + _postgres_settings(
-        os.environ.get(POSTGRES_VARIABLE)
-    )
+    current = _SETTINGS.read_text(encoding="utf-8") + _postgres_settings()
     stored = settings.read_text(encoding="utf-8") if settings.exists() else _OURS
     if stored.startswith(_OURS) and stored != current:
         publish(UPath(settings), current.encode())
@@ -119,7 +116,7 @@ def _is_damaged(database: Path) -> bool:
 
 def _home_folder() -> Path:
     """The home that DAGSTER_HOME sets, or the default. Raises an error if Dagster cannot use it."""
-    home = Path(os.environ.get(HOME_VARIABLE) or DEFAULT_HOME).resolve()
+    home = dagster_home()
     if set("?%") & set(str(home)):  # its databases are URLs
         raise ConfigurationError(
             f"{home}: Dagster cannot use a path with `?` or `%`; set {HOME_VARIABLE} to another "
@@ -135,8 +132,9 @@ def _opening(home: Path) -> AbstractContextManager[object]:
         return FileLock(home / "opening.lock").acquire()
 
 
-def _postgres_settings(url: str | None) -> str:
+def _postgres_settings() -> str:
     """The part of dagster.yaml about the database. The URL itself stays in the environment."""
+    url = os.environ.get(POSTGRES_VARIABLE)
     if not url:
         return ""
     if not url.startswith(POSTGRES_SCHEME):

@@ -15,6 +15,7 @@ from uuid import uuid4
 import dagster as dg
 
 from videomme_pipeline.assets.dagster_internals import execute, origin_of
+from videomme_pipeline.assets.step import run_resources
 from videomme_pipeline.processes.identity import ProcessIdentity
 from videomme_pipeline.project.project import Project
 
@@ -67,7 +68,7 @@ def run_here(  # noqa: PLR0913 - what Dagster records on a run
     """End dead runs, run a job in this process, which is recorded, and return the run's id."""
     end_dead_runs(instance, datetime.now(UTC))
     project.store.remove_left_over()
-    in_process = dg.Definitions(executor=dg.in_process_executor)
+    in_process = dg.Definitions(executor=dg.in_process_executor, resources=run_resources(project))
     job = dg.Definitions.merge(definitions, in_process).resolve_job_def(job_name)
     run_id = str(uuid4())
     tags = {PROCESS_TAG: RunProcess.here(run_id=run_id).as_json()}

@@ -84,7 +84,8 @@ def race_here(
 
 def race_job(project: Project, on_look: Callable[[RaceLook], None] = ignore) -> dg.JobDefinition:
     """The job that runs one race. The launchpad offers the names of the evaluations."""
-    fields, (kind, names) = RaceConfig.to_fields_dict(), one_of(project.configuration.evaluations)
+    fields = {**RaceConfig.to_fields_dict()}  # a copy, because Dagster keeps its own one
+    kind, names = one_of(project.configuration.evaluations)
     for name in ("baseline", "candidate"):
         fields[name] = dg.Field(kind, description=f"{fields[name].description} {names}")
 

@@ -15,7 +15,6 @@ from videomme_pipeline.assets.stages.nightly import (
     nightly_key,
     nightly_partitions,
 )
-from videomme_pipeline.assets.step import run_resources
 from videomme_pipeline.assets.triggers.jobs import REFRESH_JOB, refresh_job
 from videomme_pipeline.errors import ConfigurationError, NotReadyError, listed
 from videomme_pipeline.project.checkpoints import CHECKPOINT_JOB
@@ -30,19 +29,10 @@ from videomme_pipeline.stages.stage import SharedStage
 
 
 def refresh_project(
-    project: Project,
-    instance: dg.DagsterInstance,
-    evaluations: Sequence[str],
-    max_cost_dollars: float | None = None,
+    project: Project, instance: dg.DagsterInstance, evaluations: Sequence[str]
 ) -> RefreshResult:
-    """Bring these evaluations and the shared results up to date in one run, if anything is stale.
-
-    With `max_cost_dollars`, the run stops sending requests once it has spent this much. Its answers
-    are kept, and the next run resumes.
-    """
-    if result := nothing_stale(project, evaluations):
-        return result
-    return refresh_stale(project, instance, evaluations, max_cost_dollars)
+    """Bring evaluations and the shared results up to date in one run, if anything is stale."""
+    return nothing_stale(project, evaluations) or refresh_stale(project, instance, evaluations)
 
 
 def refresh_stale(
@@ -51,14 +41,18 @@ def refresh_stale(
     evaluations: Sequence[str],
     max_cost_dollars: float | None = None,
 ) -> RefreshResult:
-    """`refresh_project` after a plan in which something is stale."""
+    """`refresh_project` after a plan in which something is stale.
+
+    With `max_cost_dollars`, the run stops sending requests once it has spent this much. Its answers
+    are kept, and the next run resumes.
+    """
     location = project.runs.code_location
     config = {"evaluations": list(evaluations), "max_cost_dollars": max_cost_dollars}
     project.built.clear()
     project.registered.clear()
     lost_before: set[tuple[str, Partition]] = set()
     while True:
-        definitions = dg.Definitions(jobs=[refresh_job(project)], resources=run_resources(project))
+        definitions = dg.Definitions(jobs=[refresh_job(project)])
         run_id = run_here(project, instance, definitions, REFRESH_JOB, run_config=config)
         others = running_runs(instance, location, datetime.now(UTC))  # they may end during the plan
         states = plan_project(project, evaluations)
@@ -124,8 +118,7 @@ def run_nightly(
         )
     for evaluation in chosen:
         evaluation.reference()
-    resources = dg.Definitions(resources=run_resources(project))
-    definitions = dg.Definitions.merge(nightly_definitions(chosen), resources)
+    definitions = nightly_definitions(chosen)
     selection = [*map(nightly_key, chosen)]
     run_here(
         project, instance, definitions, NIGHTLY_JOB, partition_key=date, asset_selection=selection

@@ -32,8 +32,17 @@ INCOMPLETE = "-incomplete"
 
 def shown_versions(instance: dg.DagsterInstance, stage: AnyStage) -> dict[Partition, str]:
     """The data versions that Dagster shows, without partitions that it shows as failed."""
+    key = asset_key(stage)
+    if not isinstance(stage, BenchmarkStage) or not stage.stage.dimensions:
+        event = instance.get_latest_materialization_event(key)
+        materialization = event.asset_materialization if event else None
+        tags = materialization.tags or {} if materialization else {}
+        return {WHOLE: tags[DATA_VERSION_TAG]} if DATA_VERSION_TAG in tags else {}
+    tagged = instance.event_log_storage.get_latest_tags_by_partition(
+        key, event_type=dg.DagsterEventType.ASSET_MATERIALIZATION, tag_keys=[DATA_VERSION_TAG]
+    )
+    versions = {stage.parse_key(name): tags[DATA_VERSION_TAG] for name, tags in tagged.items()}
     failed = failed_attempts(instance, stage)
-    versions = _recorded_versions(instance, stage)
     return {partition: versions[partition] for partition in versions if partition not in failed}
 
 
@@ -52,7 +61,10 @@ def materialization(
             tags={DATA_VERSION_TAG: NOT_SELECTED, USER_PROVIDED_TAG: "true"},
             metadata={"selected": False},
         )
-    target = event.target if isinstance(event, BuildResult) else event
+    if isinstance(event, BuildResult):
+        target, facts = event.target, event.facts
+    else:
+        target, facts = event, {**stage.facts(event), "already_stored": True}
     is_incomplete = isinstance(event, BuildResult) and event.incomplete
     tags = {
         DATA_VERSION_TAG: target.fingerprint + (INCOMPLETE if is_incomplete else ""),
@@ -64,10 +76,6 @@ def materialization(
         version = target.inputs.get(label.rpartition("/")[2], SEVERAL_PARENTS)
         tags[f"dagster/input_data_version/{key}"] = version
         tags[f"dagster/input_event_pointer/{key}"] = "NULL" if newest is None else str(newest)
-    if isinstance(event, BuildResult):
-        facts = event.facts
-    else:
-        facts = {**stage.facts(target), "already_stored": True}
     return dg.AssetMaterialization(
         asset_key=asset_key(stage),
         partition=partition_key(stage, target.partition),
@@ -82,8 +90,6 @@ def failed_attempts(instance: dg.DagsterInstance, stage: AnyStage) -> set[Partit
     After an interrupted run of a range, Dagster shows all partitions of the range as failed, even
     fresh ones.
     """
-    if not _has_partitions(stage):
-        return set()
     storage = instance.event_log_storage
     attempts = storage.get_latest_asset_partition_materialization_attempts_without_materializations(
         asset_key(stage)
@@ -94,26 +100,6 @@ def failed_attempts(instance: dg.DagsterInstance, stage: AnyStage) -> set[Partit
     runs = instance.get_runs(dg.RunsFilter(run_ids=run_ids))
     ended = {run.run_id for run in runs if run.is_finished}
     return {stage.parse_key(key) for key, (run_id, _) in attempts.items() if run_id in ended}
-
-
-def _has_partitions(stage: AnyStage) -> bool:
-    return isinstance(stage, BenchmarkStage) and bool(stage.stage.dimensions)
-
-
-def _recorded_versions(instance: dg.DagsterInstance, stage: AnyStage) -> dict[Partition, str]:
-    """The data version of the newest materialization of each partition of a stage."""
-    key = asset_key(stage)
-    if not _has_partitions(stage):
-        event = instance.get_latest_materialization_event(key)
-        materialization = event.asset_materialization if event else None
-        tags = materialization.tags or {} if materialization else {}
-        return {WHOLE: tags[DATA_VERSION_TAG]} if DATA_VERSION_TAG in tags else {}
-    tagged = instance.event_log_storage.get_latest_tags_by_partition(
-        key, event_type=dg.DagsterEventType.ASSET_MATERIALIZATION, tag_keys=[DATA_VERSION_TAG]
-    )
-    return {
-        stage.parse_key(partition): tags[DATA_VERSION_TAG] for partition, tags in tagged.items()
-    }
 
 
 def run_stage(

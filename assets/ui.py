@@ -1,8 +1,18 @@
-"""The process of the Dagster UI. It first ends dead runs, which needs this project's code."""
+"""The web server of the Dagster UI, which first prepares the instance and ends dead runs.
 
-import os
+    python -m videomme_pipeline.assets.ui SOCKET … OPTION …
+
+The options are those of Dagster's web server. It starts once the code servers listen at the
+sockets, or it would show an error until they do.
+"""
+
 import sys
+import time
 from datetime import UTC, datetime
+from itertools import takewhile
+from pathlib import Path
+
+from dagster_webserver.cli import cli
 
 from videomme_pipeline.assets.instance import open_instance
 from videomme_pipeline.assets.processes import end_dead_runs
@@ -14,5 +24,8 @@ if __name__ == "__main__":
             end_dead_runs(instance, datetime.now(UTC))
     except VideoMMEError as error:
         sys.exit(f"Error: {error}")
-    # A new program does not keep the 25 MB of this project's code.
-    os.execv(sys.executable, [sys.executable, "-m", "dagster", *sys.argv[1:]])
+    sockets = list(takewhile(lambda word: not word.startswith("-"), sys.argv[1:]))
+    while not all(Path(socket).exists() for socket in sockets):
+        time.sleep(0.1)
+    del sys.argv[1 : len(sockets) + 1]
+    cli()

@@ -29,7 +29,7 @@ import orjson
 from perf.memory import peak_rss_mb
 from tests.support.clips import QUICK, clip
 from videomme_pipeline.frames.cache import frames_fingerprint, read_frames
-from videomme_pipeline.frames.extract import FrameJob, block_pandas, extract_here
+from videomme_pipeline.frames.extract import FrameJob, extract_here
 from videomme_pipeline.frames.sampling_names import parse_sampling
 from videomme_pipeline.storage.layout import Store
 from videomme_pipeline.videos.container import index_packets
@@ -102,7 +102,6 @@ def measure(way: str, name: str, folder: Path) -> dict[str, float]:
 
 def measure_here(way: str, name: str, folder: Path) -> dict[str, float]:
     path = clip(name)
-    block_pandas()  # as in every process that extracts frames
     for module in IMPORTS[way]:
         importlib.import_module(module)
     imported = peak_rss_mb()

@@ -1,5 +1,7 @@
 """Rows: every value is restored from a table."""
 
+import subprocess
+import sys
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -202,3 +204,17 @@ def test_a_column_is_described_by_the_docstring_of_its_field() -> None:
         "tokens": "Tokens of the prompt, cached ones included.",
         "name": "Name of the row.",
     }
+
+
+def test_tables_load_pandas_only_for_those_who_use_it() -> None:
+    program = (
+        "import sys\n"
+        "import numpy as np, pyarrow as pa\n"
+        "import videomme_pipeline.rows\n"
+        "assert pa.table({'x': np.arange(3), 'y': [1, 2, None]}).num_rows == 3\n"
+        "assert 'pandas' not in sys.modules\n"
+        "frame = pa.table({'x': [1, None]}).to_pandas()\n"
+        "assert pa.array(frame.x).null_count == 1\n"
+        "assert pa.Table.from_pandas(frame).to_pylist() == [{'x': 1.0}, {'x': None}]\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)

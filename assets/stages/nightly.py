@@ -75,11 +75,10 @@ def nightly_asset(tracked: TrackedEvaluation) -> dg.AssetsDefinition:
     """The asset of a tracked evaluation, with one check per decision rule."""
     key, evaluation = nightly_key(tracked), tracked.evaluation
     scores = key_in(tracked.project, f"{tracked.benchmark.name}/scores")
-    severities = tracked.nightly.alarm.severity.items()
     grouped = find_benchmark(tracked.benchmark.name).grouping is not None
     checks = [
         check
-        for check, severity in severities
+        for check, severity in tracked.nightly.alarm.severity.items()
         if severity is not Severity.OFF and (grouped or check is not NightlyCheck.GROUP_SCORE)
     ]
     partitions = nightly_partitions(tracked.nightly)

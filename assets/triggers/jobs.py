@@ -50,8 +50,12 @@ def refresh_job(project: Project) -> dg.JobDefinition:
     for name, stages in steps(project).items():
         ops.append(_refresh_op(name, stages, is_first=not ops))
     ops.append(_answers_op(project))
+    fields = {**RefreshRequest.to_fields_dict()}  # a copy, because Dagster keeps its own one
+    kind, names = one_of(project.configuration.evaluations)
+    description = f"{fields['evaluations'].description} {names}"
+    fields["evaluations"] = dg.Field([kind], default_value=[], description=description)
 
-    @dg.config_mapping(config_schema=_launchpad_fields(project))
+    @dg.config_mapping(config_schema=fields)
     def for_every_step(request: dict[str, Any]) -> dict[str, Any]:
         return {"ops": {op.name: {"config": request} for op in ops}, "loggers": QUIET}
 
@@ -66,14 +70,6 @@ def refresh_job(project: Project) -> dg.JobDefinition:
             done = op(done)
 
     return refresh_stale
-
-
-def _launchpad_fields(project: Project) -> dict[str, dg.Field]:
-    """The fields of `RefreshRequest`. Only the names of evaluations are offered and accepted."""
-    fields = RefreshRequest.to_fields_dict()
-    kind, names = one_of(project.configuration.evaluations)
-    description = f"{fields['evaluations'].description} {names}"
-    return {**fields, "evaluations": dg.Field([kind], default_value=[], description=description)}
 
 
 @cache

@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
-from functools import cached_property
 from urllib.parse import quote
 
 import dagster as dg
@@ -155,6 +154,7 @@ class _Plans:
         self._project = project
         self._severity = _SEVERITIES[project.runs.stale]
         self._explanation = Explanation(states)
+        self._causes = self._explanation.causes()
         self._stages = {asset_key(stage): stage for stage in all_stages(project)}
         # A benchmark without evaluations has stages without partitions to build.
         self._states: dict[dg.AssetKey, list[PartitionState]] = {key: [] for key in self._stages}
@@ -192,10 +192,6 @@ class _Plans:
             ]
         newest_event = instance.event_log_storage.get_maximum_record_id()
         return fingerprint(names, newest_event) if names else None
-
-    @cached_property
-    def _causes(self) -> dict[str, Counter[Cause]]:
-        return self._explanation.causes()
 
     def _not_fresh(self, key: dg.AssetKey) -> list[PartitionState]:
         return [s for s in self._states[key] if s.freshness is not Freshness.FRESH]

@@ -10,8 +10,9 @@ from tests.support.commands import write_served_project
 from tests.support.dagster_ui import running_ui, wait_until
 from tests.support.model_server import ModelServer
 from tests.support.projects import VIDEOS, needs_postgres
-from videomme_pipeline.assets.instance import HOME_VARIABLE, open_instance
+from videomme_pipeline.assets.instance import open_instance
 from videomme_pipeline.assets.step import SPENT_TAG
+from videomme_pipeline.project.project import HOME_VARIABLE
 from videomme_pipeline.storage.postgres import POSTGRES_VARIABLE
 
 LIMIT = 1.7

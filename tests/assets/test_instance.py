@@ -9,8 +9,9 @@ from threading import Barrier
 
 import pytest
 
-from videomme_pipeline.assets.instance import HOME_VARIABLE, open_instance, prepare_home
+from videomme_pipeline.assets.instance import open_instance, prepare_home
 from videomme_pipeline.errors import ConfigurationError, StorageError
+from videomme_pipeline.project.project import HOME_VARIABLE
 from videomme_pipeline.storage.postgres import POSTGRES_VARIABLE
 
 

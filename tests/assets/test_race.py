@@ -77,6 +77,7 @@ def raced(
     return looks
 
 
+@pytest.mark.slow
 def test_a_race_stops_at_the_first_look_that_decides_and_asks_nothing_twice(
     write_race: WriteRace, instance: dg.DagsterInstance
 ) -> None:
@@ -99,7 +100,9 @@ def test_the_job_runs_a_race_and_offers_the_names_of_evaluations(
     write_race: WriteRace, instance: dg.DagsterInstance
 ) -> None:
     good, bad = Endpoint(), Endpoint(wrong_every=2)
-    job = race_job(write_race(good=good, bad=bad))
+    project = write_race(good=good, bad=bad)
+    race_job(project)
+    job = race_job(project)
 
     def config(baseline: str) -> dict[str, Any]:
         return {"baseline": baseline, "candidate": "bad"}
@@ -112,7 +115,8 @@ def test_the_job_runs_a_race_and_offers_the_names_of_evaluations(
     assert metadata["questions"].value == good.asked.total() == bad.asked.total()
     assert job.config_mapping is not None
     form: Any = job.config_mapping.config_schema.as_field().config_type
-    assert form.fields["baseline"].description.endswith("One of bad, good.")
+    title = "The evaluation to compare with."
+    assert form.fields["baseline"].description == f"{title} One of bad, good."
     with pytest.raises(dg.DagsterInvalidConfigError, match="goood"):
         job.execute_in_process(config("goood"), instance=instance)
 

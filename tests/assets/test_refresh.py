@@ -109,6 +109,7 @@ def test_a_renamed_video_rebuilds_nothing(
     assert built(project, instance) == {}
 
 
+@pytest.mark.slow
 def test_new_subtitles_rebuild_their_track_and_no_frame(
     project: Project, instance: dg.DagsterInstance, copy: Copy
 ) -> None:
@@ -188,6 +189,7 @@ def reported(result: dg.ExecuteInProcessResult, instance: dg.DagsterInstance) ->
     return Counter(event.asset_key.to_user_string() for event in events)
 
 
+@pytest.mark.slow
 def test_a_switch_back_builds_nothing_and_dagster_shows_the_first_versions_again(
     write_project: WriteProject, project: Project, instance: dg.DagsterInstance
 ) -> None:
@@ -201,6 +203,7 @@ def test_a_switch_back_builds_nothing_and_dagster_shows_the_first_versions_again
     assert all(shown[partition] == version for partition, version in first.items())
 
 
+@pytest.mark.slow
 def test_bad_videos_do_not_stop_others_and_their_questions_count_as_failed(
     write_project: WriteProject, instance: dg.DagsterInstance, copy: Copy
 ) -> None:

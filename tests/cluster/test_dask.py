@@ -54,7 +54,6 @@ from videomme_pipeline.videos.packets import PacketIndex
 from videomme_pipeline.videos.probe import ProbeJob, content_hash, hash_and_probe, probe_videos
 
 MINUTE = TaskLimits(seconds=60, memory_bytes=1 << 30)
-slow = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +62,8 @@ def two_workers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaskProces
         yield workers
 
 
-@slow
+@pytest.mark.slow
+@pytest.mark.cluster
 def test_tasks_of_a_cluster_have_the_results_and_errors_of_local_tasks(
     two_workers: DaskProcesses, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -84,7 +84,8 @@ def test_tasks_of_a_cluster_have_the_results_and_errors_of_local_tasks(
     assert all(process.poll() is None for process in two_workers.processes)
 
 
-@slow
+@pytest.mark.slow
+@pytest.mark.cluster
 def test_closing_the_iterator_ends_the_children_of_workers(
     two_workers: DaskProcesses, tmp_path: Path
 ) -> None:
@@ -100,7 +101,8 @@ def test_closing_the_iterator_ends_the_children_of_workers(
         assert result.result() == 2
 
 
-@slow
+@pytest.mark.slow
+@pytest.mark.cluster
 def test_tasks_end_with_their_run(two_workers: DaskProcesses, tmp_path: Path) -> None:
     with two_workers.run() as workers:
         results = run_tasks(
@@ -112,7 +114,8 @@ def test_tasks_end_with_their_run(two_workers: DaskProcesses, tmp_path: Path) ->
     results.close()
 
 
-@slow
+@pytest.mark.slow
+@pytest.mark.cluster
 def test_a_worker_that_differs_runs_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -129,7 +132,8 @@ def test_a_worker_that_differs_runs_nothing(
             list(run_tasks(double, [1], workers=workers, limits=MINUTE))
 
 
-@slow
+@pytest.mark.slow
+@pytest.mark.cluster
 def test_a_worker_without_this_project_is_named(tmp_path: Path) -> None:
     hidden = tmp_path / "hidden" / "videomme_pipeline"
     hidden.mkdir(parents=True)
@@ -140,7 +144,8 @@ def test_a_worker_without_this_project_is_named(tmp_path: Path) -> None:
             list(run_tasks(double, [1], workers=workers, limits=MINUTE))
 
 
-@slow
+@pytest.mark.slow
+@pytest.mark.cluster
 def test_a_run_says_that_it_has_no_worker_and_ends_after_a_limit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -157,7 +162,8 @@ def test_a_run_says_that_it_has_no_worker_and_ends_after_a_limit(
     assert messages == [f"cluster: {cluster.address} has no worker yet"]
 
 
-@slow
+@pytest.mark.slow
+@pytest.mark.cluster
 def test_a_scheduler_that_ends_or_was_never_there_is_one_sentence(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -175,7 +181,8 @@ def test_a_scheduler_that_ends_or_was_never_there_is_one_sentence(
     assert capfd.readouterr().err == ""
 
 
-@slow
+@pytest.mark.slow
+@pytest.mark.cluster
 def test_only_owners_of_a_certificate_reach_workers_with_tls(tmp_path: Path) -> None:
     for name in ("ours", "theirs"):
         (tmp_path / name).mkdir()
@@ -192,7 +199,8 @@ def test_only_owners_of_a_certificate_reach_workers_with_tls(tmp_path: Path) -> 
             cluster.run().__enter__()
 
 
-@slow
+@pytest.mark.slow
+@pytest.mark.cluster
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_tasks_of_a_worker_that_ends_run_on_another_one(
     tmp_path: Path, number: signal.Signals
@@ -208,7 +216,8 @@ def test_tasks_of_a_worker_that_ends_run_on_another_one(
     assert 12 <= len((tmp_path / "log").read_text().split()) <= 14
 
 
-@slow
+@pytest.mark.slow
+@pytest.mark.cluster
 def test_a_task_that_kills_its_workers_fails_after_four_of_them(tmp_path: Path) -> None:
     with dask_workers(tmp_path, 5) as cluster, cluster.run() as workers:
         wait_until(lambda: len(workers.problems()) == 5)
@@ -216,7 +225,8 @@ def test_a_task_that_kills_its_workers_fails_after_four_of_them(tmp_path: Path) 
     assert "on 4 different workers, but all those workers died" in str(result.error)
 
 
-@slow
+@pytest.mark.slow
+@pytest.mark.cluster
 def test_each_result_arrives_once_while_workers_die_hang_and_wake_up(tmp_path: Path) -> None:
     chance = random.Random(7)
     is_over = threading.Event()
@@ -249,7 +259,8 @@ def test_each_result_arrives_once_while_workers_die_hang_and_wake_up(tmp_path: P
     assert [result.error for result in results] == [None] * 40
 
 
-@slow
+@pytest.mark.slow
+@pytest.mark.cluster
 def test_workers_go_on_after_a_run_was_killed(tmp_path: Path) -> None:
     program = (
         "import sys; from pathlib import Path\n"
@@ -273,7 +284,8 @@ def test_workers_go_on_after_a_run_was_killed(tmp_path: Path) -> None:
         assert not psutil.pid_exists(child)
 
 
-@slow
+@pytest.mark.slow
+@pytest.mark.cluster
 def test_a_worker_that_cannot_close_ends_after_a_minute(tmp_path: Path) -> None:
     with dask_workers(tmp_path, 1) as cluster, Client(cluster.address) as client:
         client.wait_for_workers(1)
@@ -285,7 +297,8 @@ def test_a_worker_that_cannot_close_ends_after_a_minute(tmp_path: Path) -> None:
     assert worker.returncode == 1
 
 
-@slow
+@pytest.mark.slow
+@pytest.mark.cluster
 def test_workers_get_no_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "canary")
     with dask_workers(tmp_path / "runs", 1) as cluster, cluster.run() as workers:
@@ -293,7 +306,8 @@ def test_workers_get_no_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert "canary" not in result.result().values()
 
 
-@slow
+@pytest.mark.slow
+@pytest.mark.cluster
 def test_videos_are_extracted_on_a_cluster_as_on_one_machine(
     two_workers: DaskProcesses, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -330,7 +344,8 @@ def test_videos_are_extracted_on_a_cluster_as_on_one_machine(
     assert read_frames(project.store, video_hash, stored) == read_frames(here, video_hash, stored)
 
 
-@slow
+@pytest.mark.slow
+@pytest.mark.cluster
 @pytest.mark.skipif(not s3_server.CAN_RUN, reason=s3_server.WHY_NOT)
 def test_doctor_reads_an_object_store_with_the_credentials_of_a_worker(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -357,7 +372,8 @@ def test_doctor_reads_an_object_store_with_the_credentials_of_a_worker(
         assert message_of("another secret").startswith("a worker does not read s3://")
 
 
-@slow
+@pytest.mark.slow
+@pytest.mark.cluster
 def test_a_run_connects_to_its_cluster_once(
     two_workers: DaskProcesses, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

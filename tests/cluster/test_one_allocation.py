@@ -43,7 +43,7 @@ def folder() -> Iterator[Path]:
         yield folder
 
 
-@pytest.mark.slurm
+@pytest.mark.cluster
 @needs_slurm
 def test_a_requeued_job_asks_no_stored_answer_again(folder: Path) -> None:
     root, cluster = folder / 'it\'s a "project"', folder / "slurm"

@@ -76,7 +76,7 @@ def test_processes_of_gnu_parallel_build_all_frames(root: Path) -> None:
     assert_all_frames(root, finished.stderr)
 
 
-@pytest.mark.slurm
+@pytest.mark.cluster
 @pytest.mark.skipif(not CAN_RUN, reason="needs Slurm, munge and root")
 def test_the_tasks_of_a_slurm_array_build_all_frames(root: Path, tmp_path: Path) -> None:
     script = root / "frames.sbatch"

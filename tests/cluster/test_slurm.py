@@ -25,7 +25,7 @@ from videomme_pipeline.project.runs.progress import ignore
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.slurm,
+    pytest.mark.cluster,
     pytest.mark.skipif(not CAN_RUN, reason="needs Slurm, munge and root"),
 ]
 

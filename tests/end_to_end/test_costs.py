@@ -15,7 +15,7 @@ from tests.support.model_server import ModelServer
 from tests.support.projects import SERVED, Copy, WriteServed, expected_costs
 from tests.support.published_data import parquet_bytes, v1_rows
 from tests.support.stored_files import shown_responses, stored_file
-from videomme_pipeline.assets.run import refresh_project
+from videomme_pipeline.assets.run import refresh_project, refresh_stale
 from videomme_pipeline.models.video_llm import FailureKind
 from videomme_pipeline.project.project import Project
 from videomme_pipeline.responses.response import AttemptRow, Response
@@ -44,7 +44,7 @@ def test_a_run_stops_at_its_budget_and_the_next_asks_only_the_rest(
 ) -> None:
     with ModelServer() as server:
         project = write_served(server.base_url, **PRICED)
-        stopped = refresh_project(project, instance, ["served"], 2.5 * ONE_QUESTION)
+        stopped = refresh_stale(project, instance, ["served"], 2.5 * ONE_QUESTION)
         assert server.request_count == 2
         assert stopped.stopped_by is not None
         assert "run again to ask the rest" in stopped.stopped_by
@@ -57,7 +57,7 @@ def test_a_run_stops_at_its_budget_and_the_next_asks_only_the_rest(
         (left,) = expected_costs(project, ["served"])
         assert (left.questions, left.requests) == (6, 4)
 
-        finished = refresh_project(project, instance, ["served"], 100.0)
+        finished = refresh_stale(project, instance, ["served"], 100.0)
         assert finished.stopped_by is None
         assert finished.not_fresh == []
     assert server.request_count == 6
@@ -133,7 +133,7 @@ def test_the_cost_is_estimated_before_a_run_and_the_estimate_is_right(
         (unknown,) = expected_costs(project, ["served"])
         assert (unknown.requests, unknown.dollars_low) == (6, None), "no frames are stored yet"
         assert unknown.seconds is None
-        refresh_project(project, instance, ["served"], ONE_QUESTION / 2)
+        refresh_stale(project, instance, ["served"], ONE_QUESTION / 2)
         (before,) = expected_costs(project, ["served"])
         (first,) = [row for row in responses(project) if row.raw_output is not None]
         assert before.prompt_tokens == 5 * (first.usage.prompt_tokens or 0)

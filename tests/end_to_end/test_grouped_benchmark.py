@@ -20,7 +20,6 @@ from tests.support.cli import use, videomme
 from tests.support.model_server import ModelServer
 from tests.support.registered import registered
 from tests.support.stored_files import stored_file
-from videomme_pipeline.assets.instance import HOME_VARIABLE
 from videomme_pipeline.assets.run import refresh_project
 from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.benchmarks.registry import find_benchmark
@@ -28,7 +27,7 @@ from videomme_pipeline.errors import ScoringError
 from videomme_pipeline.formats.registry import FORMATS, write_results
 from videomme_pipeline.formats.results_format import ResultsFormat
 from videomme_pipeline.formats.score_file import ScoreOptions, score_file
-from videomme_pipeline.project.project import Project, open_project
+from videomme_pipeline.project.project import HOME_VARIABLE, Project, open_project
 from videomme_pipeline.prompts.render import Prompt
 from videomme_pipeline.reports.page import build_page
 from videomme_pipeline.scoring.scored_question import ScoredQuestion

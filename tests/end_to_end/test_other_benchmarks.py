@@ -13,14 +13,13 @@ from tests.support.hub_server import running_hub
 from tests.support.other_benchmarks import COUNTS, OtherBenchmarks, settings
 from tests.support.registered import registered
 from tests.support.stored_files import stored_file
-from videomme_pipeline.assets.instance import HOME_VARIABLE
 from videomme_pipeline.assets.run import refresh_project
 from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.errors import ScoringError
 from videomme_pipeline.evaluation.writing import write_declaration
 from videomme_pipeline.frames.cache import read_frames
-from videomme_pipeline.project.project import Project, open_project
+from videomme_pipeline.project.project import HOME_VARIABLE, Project, open_project
 from videomme_pipeline.reports.across import across_rows, with_settings
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
 from videomme_pipeline.scoring.statistics.compare import compare

@@ -15,7 +15,6 @@ from tests.support.builders import write_video
 from tests.support.facet_means import mean_over
 from tests.support.registered import registered
 from tests.support.stored_files import stored_file
-from videomme_pipeline.assets.instance import HOME_VARIABLE
 from videomme_pipeline.assets.run import refresh_project
 from videomme_pipeline.benchmarks.benchmark import Benchmark, Size
 from videomme_pipeline.benchmarks.facets import Facet, Facets
@@ -27,7 +26,7 @@ from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.formats.registry import FORMATS, write_results
 from videomme_pipeline.formats.results_format import ResultsFormat
 from videomme_pipeline.formats.score_file import ScoreOptions, score_file
-from videomme_pipeline.project.project import Project, open_project
+from videomme_pipeline.project.project import HOME_VARIABLE, Project, open_project
 from videomme_pipeline.reports.page import build_page
 from videomme_pipeline.scoring.scored_question import ScoredQuestion
 from videomme_pipeline.scoring.statistics.breakdowns import breakdown

@@ -20,14 +20,15 @@ DAMAGEABLE = zip_bytes({"data/a.mp4": VIDEO[:300], "data/b.mp4": VIDEO[:200]}, Z
 
 
 def members_of(data: bytes) -> tuple[Member, ...]:
-    return read_directory(io.BytesIO(data), "some.zip")
+    return read_directory(io.BytesIO(data), "some.zip", keeps_folders=False)
 
 
 def unzip(data: bytes, folder: Path) -> list[Path]:
     """Every member of an archive, unzipped to `folder`."""
     file = io.BytesIO(data)
     with open_archive(file, "some.zip") as opened:
-        return [extract(opened, member, folder) for member in read_directory(file, "some.zip")]
+        members = read_directory(file, "some.zip", keeps_folders=False)
+        return [extract(opened, member, folder) for member in members]
 
 
 def zip_with(name: str, mode: int = 0o644, data: bytes = VIDEO) -> bytes:

@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -24,7 +23,7 @@ from videomme_pipeline.frames.extract import FrameJob, FrameResult, extract, sho
 from videomme_pipeline.frames.sampling import Limit, Sampling
 from videomme_pipeline.frames.sampling_names import parse_sampling
 from videomme_pipeline.processes.children import TaskLimits
-from videomme_pipeline.processes.tasks import LocalWorkers, run_tasks
+from videomme_pipeline.processes.tasks import LocalWorkers
 from videomme_pipeline.storage.layout import Store
 from videomme_pipeline.videos.container import index_packets
 from videomme_pipeline.videos.probe import content_hash
@@ -53,7 +52,7 @@ def stored(store: Store, video_job: FrameJob, sampling: Sampling) -> FrameSet:
     return read_frames(store, video_job.video_hash, fingerprint)
 
 
-def run(store: Store, *jobs: FrameJob, workers: int = 2) -> dict[str, FrameResult]:
+def run(store: Store, *jobs: FrameJob, workers: int = 1) -> dict[str, FrameResult]:
     results = extract(jobs, store=store, workers=LocalWorkers(workers))
     return {result.job.video_id: result for result in results}
 
@@ -200,22 +199,6 @@ def test_children_do_not_load_dagster() -> None:
         "assert not {'dagster', 'pandas', 'openai', 'decord'} & set(sys.modules)\n"
     )
     subprocess.run([sys.executable, "-c", program], check=True)
-
-
-def test_children_do_not_load_pandas(tmp_path: Path, store: Store) -> None:
-    video_job = job(write_video(tmp_path / "a.mp4"), SAMPLINGS[0])
-    function = partial(modules_loaded_by, store)
-    (result,) = run_tasks(
-        function, [video_job], workers=LocalWorkers(1), limits=TaskLimits(seconds=60)
-    )
-    assert result.value is not None
-    assert {"pyarrow", "av"} <= result.value
-    assert "pandas" not in result.value
-
-
-def modules_loaded_by(store: Store, video_job: FrameJob) -> set[str]:
-    assert extract_module._extract_in_child(store, video_job).frame_sets
-    return set(sys.modules)
 
 
 def test_a_contact_sheet_of_any_video_file(tmp_path: Path, store: Store) -> None:

@@ -47,7 +47,7 @@ from videomme_pipeline.storage.layout import Store
 from videomme_pipeline.storage.postgres import POSTGRES_VARIABLE
 from videomme_pipeline.videos.probe import content_hash
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.cluster]
 
 SAMPLING = parse_sampling("uniform_n-64")
 VIDEOS = 16
@@ -61,7 +61,6 @@ OWN_NAME = (
 """Shell code that runs a command on a host with another name."""
 
 
-@pytest.mark.slurm
 @pytest.mark.skipif(not CAN_RUN, reason="needs Slurm, munge and root")
 def test_a_requeued_canceled_or_expired_job_costs_only_its_own_tasks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

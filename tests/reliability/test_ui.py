@@ -1,6 +1,6 @@
 """Runs that the UI launches: they can be terminated, and work beside runs of the command line."""
 
-import signal
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -8,14 +8,8 @@ import dagster as dg
 import psutil
 import pytest
 
-from tests.support.commands import (
-    CONCURRENCY,
-    QuickCommand,
-    members_of,
-    runs_of,
-    write_served_project,
-)
-from tests.support.dagster_ui import running_ui, wait_until
+from tests.support.commands import CONCURRENCY, QuickCommand, runs_of, write_served_project
+from tests.support.dagster_ui import DagsterUI, running_ui, wait_until
 from tests.support.model_server import ModelServer
 from tests.support.projects import VIDEOS
 
@@ -62,38 +56,29 @@ def test_a_terminated_run_keeps_its_answers_and_a_backfill_runs_beside_two_comma
     assert "DEBUG" not in log
 
 
-def code_server(ui: psutil.Process, words: list[str]) -> psutil.Process:
-    """The descendant of the UI whose command begins with these words of Dagster."""
-    (process,) = [p for p in ui.children(recursive=True) if p.cmdline()[3:5] == words]
-    return process
-
-
 @pytest.mark.slow
-def test_the_ui_ends_with_one_sentence_if_its_code_server_was_killed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("words", [("api", "grpc"), ("code-server", "start"), ("run",)])
+def test_the_ui_ends_with_one_sentence_if_one_of_its_processes_was_killed(
+    words: Sequence[str], tmp_path: Path
+) -> None:
     with ModelServer() as server:
         write_served_project(tmp_path, server)
     with running_ui(tmp_path) as ui:
-        dagster_dev = psutil.Process(ui.process.pid).children()[0]
-        code_server(psutil.Process(ui.process.pid), ["api", "grpc"]).send_signal(signal.SIGKILL)
+        wait_until(lambda: processes_of(ui, ["run"]))  # the daemon is the last one to start
+        family = psutil.Process(ui.process.pid).children(recursive=True)
+        (killed,) = processes_of(ui, words)
+        killed.kill()
         assert ui.process.wait(timeout=300) == 1
-        assert "the code server of the UI has ended" in (tmp_path / "ui.log").read_text("utf-8")
-        assert members_of(dagster_dev.pid) == ()
+    last = (tmp_path / "ui.log").read_text("utf-8").splitlines()[-1]
+    assert last.startswith("Error: a process of the UI has ended")
+    assert {p.status() for p in family if p.is_running()} <= {psutil.STATUS_ZOMBIE}
 
 
-@pytest.mark.slow
-def test_the_ui_goes_on_if_dagster_starts_its_code_server_again(tmp_path: Path) -> None:
-    with ModelServer() as server:
-        write_served_project(tmp_path, server)
-    with running_ui(tmp_path) as ui:
-        process = psutil.Process(ui.process.pid)
-        first = code_server(process, ["code-server", "start"])
-        first.kill()
-        wait_until(lambda: any(_serves_beside(p, first) for p in process.children(recursive=True)))
-        assert ui.process.poll() is None
-
-
-def _serves_beside(process: psutil.Process, first: psutil.Process) -> bool:
-    """True if the process is a code server that `first` did not start."""
-    with suppress(psutil.NoSuchProcess):  # a zombie, too
-        return process.cmdline()[3:5] == ["api", "grpc"] and process.ppid() != first.pid
-    return False
+def processes_of(ui: DagsterUI, words: Sequence[str]) -> list[psutil.Process]:
+    """The descendants of the UI whose command begins with these words of Dagster."""
+    processes = []
+    for process in psutil.Process(ui.process.pid).children(recursive=True):
+        with suppress(psutil.NoSuchProcess):  # a zombie, too
+            if tuple(process.cmdline()[3 : 3 + len(words)]) == tuple(words):
+                processes.append(process)
+    return processes

@@ -100,6 +100,7 @@ def files_in(folder: Path) -> set[str]:
     return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
 
 
+@pytest.mark.slow
 def test_the_wheel_and_that_of_the_source_distribution_have_the_same_files(
     wheels: tuple[Path, Path],
 ) -> None:
@@ -164,6 +165,7 @@ def test_a_second_init_adds_what_is_missing_and_changes_no_file(
     assert "assets/evaluations/smoke-embedded.yaml" in files_in(tmp_path)
 
 
+@pytest.mark.slow
 def test_a_folder_that_cannot_be_written_is_named(programs: Path, tmp_path: Path) -> None:
     (tmp_path / "assets").write_text("a file where the folder should be")
     finished = run(programs, tmp_path, "init")
@@ -172,6 +174,7 @@ def test_a_folder_that_cannot_be_written_is_named(programs: Path, tmp_path: Path
     assert "assets" in finished.stderr
 
 
+@pytest.mark.slow
 def test_the_workspace_of_a_new_project_is_that_of_the_repository(
     programs: Path, tmp_path: Path
 ) -> None:

@@ -252,6 +252,7 @@ def test_every_pair_of_evaluations_is_in_the_matrix(
         assert row[1] == str(len(better))
 
 
+@pytest.mark.slow
 def test_a_large_matrix_folds_and_says_what_was_compared(visit: Visit, tmp_path: Path) -> None:
     store, questions = Store.at(tmp_path / "store"), v1_questions(6)
     store_questions(store, questions)
@@ -761,6 +762,7 @@ def test_a_nightly_run_with_an_alarm_is_marked(visit: Visit, hostile_file: Path)
     expect(page.get_by_text("▲ accuracy, new")).to_be_visible()
 
 
+@pytest.mark.slow
 def test_the_curve_of_a_training_run_marks_the_gates_that_did_not_pass(
     visit: Visit, tmp_path: Path
 ) -> None:

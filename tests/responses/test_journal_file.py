@@ -188,7 +188,7 @@ def test_a_full_disk_is_one_sentence_and_the_next_run_works(tmp_path: Path) -> N
 
 def test_the_checksum_of_a_row_is_that_of_stored_journals() -> None:
     changes = {"error": "für", "repeat": 2**62 + 1, "status": 200, "cost_dollars": -0.0}
-    row = dict.fromkeys(journal_databases.ATTEMPT_COLUMNS) | changes
+    row = dict.fromkeys(journal_databases.COLUMNS["attempts"]) | changes
     assert checked("attempts", list(row.values()))[-1] == "f7a1681815b1fb53"
 
 
@@ -201,18 +201,18 @@ def test_a_row_has_the_same_checksum_once_it_is_stored(
     text: str | None, integer: int | None, real: float | None
 ) -> None:
     changes = {"error": text, "repeat": integer or 0, "status": integer, "cost_dollars": real}
-    stored = dict.fromkeys(journal_databases.ATTEMPT_COLUMNS) | changes
+    stored = dict.fromkeys(journal_databases.COLUMNS["attempts"]) | changes
     with closing(sqlite3.connect(":memory:")) as connection:
         connection.execute(journal_databases.TABLES[1].replace("not null", ""))
         row = checked("attempts", list(stored.values()))
         connection.execute(journal_databases.insert("attempts"), row)
-        columns = ", ".join(journal_databases.ATTEMPT_COLUMNS)
+        columns = ", ".join(journal_databases.COLUMNS["attempts"])
         read = connection.execute(f"select {columns} from attempts").fetchone()
     assert checked("attempts", read)[-1] == row[-1]
 
 
 @pytest.mark.parametrize("change", [{"prompt_tokens": 1.5}, {"body": 5}, {"cost_dollars": "1"}])
 def test_a_value_of_another_type_is_not_stored(change: dict[str, object]) -> None:
-    row = dict.fromkeys(journal_databases.ATTEMPT_COLUMNS) | change
+    row = dict.fromkeys(journal_databases.COLUMNS["attempts"]) | change
     with pytest.raises(TypeError, match=next(iter(change))):
         checked("attempts", list(row.values()))

@@ -86,7 +86,7 @@ def test_the_docs_show_the_accuracy_on_responses_about_videos(reader: ReaderName
     rows = _rows("video_responses.jsonl")
     disputed = [row for row in rows if len({*letters_read(row).values()}) > 1]
     cells = [*_shares(reader, rows), _shares(reader, disputed)[0]]
-    assert f"of {len(disputed)} disagreements |" in ACCURACY
+    assert f"of {len(disputed):,} disagreements |" in ACCURACY
     assert f"| `{reader}` | {' | '.join(cells)} |\n" in ACCURACY.replace("**", "")
 
 

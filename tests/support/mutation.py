@@ -24,10 +24,6 @@ from contextlib import chdir
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from mutmut.mutation.file_mutation import mutate_file_contents
-from mutmut.stats import status_by_exit_code
-from mutmut.utils.format_utils import get_mutant_name
-
 from tests.support.paths import ROOT
 
 PACKAGE = "videomme_pipeline"
@@ -85,6 +81,10 @@ class RoomResult:
 
 def changes_of(root: Path, code: str) -> dict[str, Path]:
     """The path of the changed file, by the names of all changes that mutmut can make."""
+    # Importing mutmut takes a second, in every process that collects the tests of this module.
+    from mutmut.mutation.file_mutation import mutate_file_contents  # noqa: PLC0415
+    from mutmut.utils.format_utils import get_mutant_name  # noqa: PLC0415
+
     with chdir(root):  # mutmut reads its settings from the current folder
         return {
             get_mutant_name(path, name): path
@@ -187,6 +187,8 @@ def tried_again(folder: Path, name: str, room: Room) -> str:
 
 def statuses_of(folder: Path, changes: Mapping[str, Path]) -> dict[str, str]:
     """The status of every change that was tried, by name."""
+    from mutmut.stats import status_by_exit_code  # noqa: PLC0415
+
     statuses: dict[str, str] = {}
     for path in sorted(set(changes.values())):
         results = folder / "mutants" / f"{path}.meta"

@@ -16,9 +16,9 @@ from tests.support.builders import write_video
 from tests.support.postgres_server import drop_journal, find_postgres, running_postgres
 from tests.support.published_data import parquet_bytes, v1_rows, youtube_ids
 from tests.support.shared_files import build_once, session_folder
-from videomme_pipeline.assets.instance import HOME_VARIABLE, open_instance
+from videomme_pipeline.assets.instance import open_instance
 from videomme_pipeline.assets.run import refresh_project
-from videomme_pipeline.project.project import Project, open_project
+from videomme_pipeline.project.project import HOME_VARIABLE, Project, open_project
 from videomme_pipeline.responses.estimate import CostEstimate
 from videomme_pipeline.stages.chain import chain
 from videomme_pipeline.stages.plan import plan_project

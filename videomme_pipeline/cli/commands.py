@@ -5,7 +5,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup, TyperOption
 
-from videomme_pipeline.cli import cache, checkpoints, gate, recipes, results, run, score, setup
+from videomme_pipeline.cli import cache, checkpoints, gate, recipes, results, run, score, setup, ui
 from videomme_pipeline.cli.output import write
 
 PANELS = {
@@ -54,7 +54,7 @@ app = typer.Typer(
     context_settings={"help_option_names": HELP_OPTIONS},
     help="Evaluate video language models on Video-MME and Video-MME-v2.",
 )
-for group in (setup, run, score, gate, results):
+for group in (setup, ui, run, score, gate, results):
     app.add_typer(group.commands)
 app.add_typer(cache.frames, name="frames")
 app.add_typer(recipes.commands, name="recipe")

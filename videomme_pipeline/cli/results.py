@@ -39,7 +39,6 @@ def report(
     announce("Reading the results…")
     from videomme_pipeline.cli.stored_scores import shown_scores
     from videomme_pipeline.reports.page import served_page, write_page
-    from videomme_pipeline.storage.results import Results
 
     if serve and (share or output):
         raise ConfigurationError(
@@ -48,7 +47,7 @@ def report(
         )
     store = _opened_store(show_all=show_all)
     for evaluation in evaluations or ():
-        shown_scores(Results(store), evaluation)
+        shown_scores(store, evaluation)
     if serve:
         import asyncio
 
@@ -260,10 +259,9 @@ def _scored(store: "Store", evaluation: str) -> "EvaluationResults":
     from videomme_pipeline.cli.stored_scores import open_findings, shown_scores
     from videomme_pipeline.formats.hugging_face import EvaluationResults
     from videomme_pipeline.scoring.scored_question import ScoredQuestion
-    from videomme_pipeline.storage.results import Results
     from videomme_pipeline.storage.tables import read_rows, stored_settings
 
-    shown = shown_scores(Results(store), evaluation)
+    shown = shown_scores(store, evaluation)
     questions = shown.results.questions(shown.benchmark)
     blocked = [
         f"{finding['check_name']}: {finding['summary']}"

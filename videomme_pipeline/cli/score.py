@@ -144,23 +144,20 @@ def compare(
     prediction=GPT-4o --columns-b prediction=Qwen`.
     """
     announce("Comparing…")
-    from videomme_pipeline.cli.stored_scores import (
-        file_options,
-        note_same_answers,
-        open_findings,
-        print_findings,
-        read_run,
-    )
+    from videomme_pipeline.cli import stored_scores
     from videomme_pipeline.reports.terminal.comparison import show_comparison
     from videomme_pipeline.scoring.scored_question import UNKNOWN_TRACK
     from videomme_pipeline.scoring.statistics.compare import compare as compare_rows
 
     store = own_store()
-    options = file_options(
+    options = stored_scores.file_options(
         store, benchmark, annotations, columns, runs=[a, b], reader=reader, track=track
     )
     of_second = arguments.renamed_columns(columns_b)
-    runs = [read_run(a, store, options), read_run(b, store, options, of_second)]
+    runs = [
+        stored_scores.read_run(a, store, options),
+        stored_scores.read_run(b, store, options, of_second),
+    ]
     evaluations = [run.name for run in runs if not run.is_file]
     if of_second:
         names = ((a, *options.columns.values()), (b, *of_second.values()))
@@ -175,19 +172,19 @@ def compare(
         evaluation_a=runs[0].name,
         evaluation_b=runs[1].name,
     )
-    same = note_same_answers(*runs)
+    same = stored_scores.note_same_answers(*runs)
     if {run.rows[0].track for run in runs} > {UNKNOWN_TRACK}:
         note(
             "Note: the track of the results file is unknown. State with --track whether the model "
             "had subtitles"
         )
     if as_json:
-        findings = open_findings(store, evaluations) if store else []
+        findings = stored_scores.open_findings(store, evaluations) if store else []
         print_json(asdict(comparison) | {"citation": findings, "same_answers": same})
     else:
         show_comparison(out, comparison)
         if store:
-            print_findings(store, evaluations)
+            stored_scores.print_findings(store, evaluations)
 
 
 @commands.command(epilog="Example: videomme audit results.json")
@@ -279,10 +276,7 @@ def read(
 
 
 def _judge(model: str, reader: "ReaderName", evaluation: str) -> "AskJudge":
-    """A function that asks `model` which option a response chooses.
-
-    The journal stores the replies under `<evaluation>@judge`.
-    """
+    """A function that asks `model` what responses choose, and stores its replies in the journal."""
     from videomme_pipeline.judge.judge import Judge, JudgeSpec, ask_judge
     from videomme_pipeline.project.runs.journal import journal_of
     from videomme_pipeline.scoring.readers.read_answer import ReaderName

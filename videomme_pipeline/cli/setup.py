@@ -1,40 +1,26 @@
-"""Commands that prepare, check or show a project: init, doctor, ui."""
+"""Commands that prepare and check a project: init, doctor."""
 
 import json
 import os
-import signal
-import socket
-import sys
-import threading
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from videomme_pipeline.cli import arguments
-from videomme_pipeline.cli.context import name_programs, open_project, showing_progress
+from videomme_pipeline.cli.context import open_project, showing_progress
 from videomme_pipeline.cli.output import announce, note, show
-from videomme_pipeline.cli.stopping import interruptible_children, on_stop
 from videomme_pipeline.errors import ConfigurationError, Finding, ModelError, Status
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    import psutil
+    from collections.abc import Sequence
 
     from videomme_pipeline.models.spec import ModelSpec
     from videomme_pipeline.project.project import Project
-    from videomme_pipeline.storage.layout import Store
 
 commands = typer.Typer()
 
 SCHEMA_FOLDER = ".schemas"
-_WORKSPACE = "workspace.yaml"
-_END_SECONDS = 30.0
-_LOOK_SECONDS = 10.0
-_MISSED_LOOKS = 2
-"""The code server is missing while the UI reloads the project."""
 
 
 @commands.command(epilog="Example: videomme init my-model --benchmark smoke")
@@ -85,12 +71,7 @@ def init(
     of that name, its declaration is written.
     """
     from videomme_pipeline.configuration import is_name
-    from videomme_pipeline.evaluation.writing import (
-        usual_model,
-        write_declaration,
-        write_endpoint,
-        write_example,
-    )
+    from videomme_pipeline.evaluation import writing
     from videomme_pipeline.project.project import configuration_folder, is_project
 
     if schema:
@@ -117,7 +98,8 @@ def init(
     configuration, benchmark = open_project().configuration, named_benchmark or "smoke"
     if Path(name).is_dir() and benchmark not in configuration.benchmarks:
         named = arguments.renamed_columns(columns)
-        path = write_declaration(configuration.folder, benchmark, Path(name), annotations, named)
+        folder = configuration.folder
+        path = writing.write_declaration(folder, benchmark, Path(name), annotations, named)
         note(
             f"Wrote {path}. Check it with: videomme doctor\n"
             f"Then write an evaluation: videomme init my-model --benchmark {benchmark}"
@@ -135,11 +117,11 @@ def init(
         )
     arguments.chosen_evaluations(configuration, None, [benchmark])
     if model is not None and "://" in model:
-        model = write_endpoint(configuration, model)
+        model = writing.write_endpoint(configuration, model)
         configuration = open_project().configuration
-    model = model or usual_model(configuration, name)
+    model = model or writing.usual_model(configuration, name)
     keys = {"benchmark": benchmark, "model": model, "sampling": sampling, "subtitles": subtitles}
-    path = write_example(configuration, name, keys, limit)
+    path = writing.write_example(configuration, name, keys, limit)
     note(f"Wrote {path}, which evaluates {model}. Edit it, then: videomme run {name}")
 
 
@@ -246,126 +228,3 @@ def _probe(project: "Project", name: str) -> list[Finding]:
             except ModelError as error:
                 findings.append(Finding.error("server", str(error)))
     return findings
-
-
-def _require_free_port(host: str, port: int) -> None:
-    """Check that the UI can listen. Without its port, it would run a second daemon and no page."""
-    try:
-        socket.create_server((host, port)).close()
-    except OSError as error:
-        raise ConfigurationError(
-            f"{host}:{port} cannot be used ({os.strerror(error.errno or 0)}); if this project's UI "
-            f"runs there, open http://{host}:{port}, or choose another port with --port"
-        ) from error
-
-
-@commands.command(epilog="Example: videomme ui --port 3000")
-def ui(
-    port: Annotated[int, typer.Option(help="Port to listen on.")] = 3000,
-    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
-) -> None:
-    """Start the Dagster UI with its schedules and sensors. Ctrl-C stops everything.
-
-    The results page is served, too, for this machine only, at the next port if it is
-    free. The asset report_page links to it.
-
-    Exits with status 1 if the process with the code of the project ends, because
-    Dagster would show the UI and run no schedule and no sensor then.
-    """
-    import psutil
-
-    from videomme_pipeline.project.project import PAGE_VARIABLE, configuration_folder, is_project
-
-    try:
-        project = open_project()
-    except ConfigurationError:
-        if not is_project(configuration_folder()):
-            raise
-        project = None  # the UI itself shows the error
-    if not Path(_WORKSPACE).exists():
-        raise ConfigurationError(f"{_WORKSPACE}: no such file; write it with `videomme init`")
-    _require_free_port(host, port)
-    note(f"Starting the Dagster UI at http://{host}:{port} …")
-    # Links lead to this machine unless the public addresses are set.
-    environment = {"VIDEOMME_UI": f"http://{host}:{port}"}
-    # Else each thread of the code server keeps the memory of its largest plan.
-    environment |= {"ARROW_DEFAULT_MEMORY_POOL": "system", "MALLOC_ARENA_MAX": "2"}
-    if project is not None:
-        name_programs(project)
-        environment[PAGE_VARIABLE] = _serve_page(project.store, port + 1)
-    command = [sys.executable, "-m", "videomme_pipeline.assets.ui", "dev", "-w", _WORKSPACE]
-    command += ["-h", host, "-p", str(port)]
-    command += ["--log-level", "warning"]  # the daemon would log a line every ten seconds
-    # Dagster recommends a command of another package, which nobody needs for the UI.
-    hidden = "ignore:Function `dev_command` is superseded"
-    warnings = ",".join(filter(None, [os.environ.get("PYTHONWARNINGS"), hidden]))
-    environment |= os.environ | {"PYTHONWARNINGS": warnings}
-    # A separate process group can be stopped as a whole, so no daemon survives to launch runs.
-    with interruptible_children():
-        process = psutil.Popen(command, env=environment, start_new_session=True)
-
-    def end() -> str:
-        os.killpg(process.pid, signal.SIGINT)
-        process.wait()
-        return "The UI, its schedules and its sensors have ended."
-
-    try:
-        with on_stop(end, seconds=_END_SECONDS):
-            status = _status_of_ui(process)
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGINT)
-            with suppress(psutil.TimeoutExpired):
-                process.wait(timeout=_END_SECONDS)
-        raise typer.Exit(status)
-    finally:
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
-
-
-def _serve_page(store: "Store", port: int) -> str:
-    """Serve the stored results page, on `port` if it is free, and return the page's URL."""
-    import asyncio
-
-    from videomme_pipeline.reports.server import PageServer
-
-    try:
-        server = PageServer(store, port)
-    except ConfigurationError:
-        server = PageServer(store, 0)
-    server.show_stored(store.report())
-    threading.Thread(target=asyncio.run, args=[server.serve()], daemon=True).start()
-    return server.url
-
-
-def _status_of_ui(ui: "psutil.Popen") -> int:
-    """The exit status of the UI when it ends, or 1 once its code server has ended.
-
-    Dagster starts the code server once. It ends if it is killed, or if the machine stands still
-    for so long that it misses the heartbeats of its parent.
-    """
-    import psutil
-
-    server: psutil.Process | None = None
-    missed = 0
-    while missed < _MISSED_LOOKS:
-        with suppress(psutil.TimeoutExpired):
-            return int(ui.wait(timeout=_LOOK_SECONDS) or 0)  # None if a stop has waited, too
-        now = _code_server([server] if server else [])
-        with suppress(psutil.NoSuchProcess):  # a stop has ended the UI
-            now = now or _code_server(ui.children(recursive=True))
-        missed = 0 if now or not server else missed + 1
-        server = now or server
-    note(
-        "Error: the code server of the UI has ended: no schedule or sensor runs; start the UI again"
-    )
-    return 1
-
-
-def _code_server(processes: "Iterable[psutil.Process]") -> "psutil.Process | None":
-    import psutil
-
-    for process in processes:
-        with suppress(psutil.NoSuchProcess):  # a zombie, too
-            if process.cmdline()[3:5] == ["api", "grpc"]:
-                return process
-    return None

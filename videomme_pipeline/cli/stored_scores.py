@@ -140,11 +140,12 @@ def file_options(
 
 def stored_scores(store: Store, evaluation: str) -> Sequence[ScoredQuestion]:
     """The scored questions of `evaluation`, with the errors of `shown_scores`."""
-    return read_rows(shown_scores(Results(store), evaluation).path, ScoredQuestion)
+    return read_rows(shown_scores(store, evaluation).path, ScoredQuestion)
 
 
-def shown_scores(results: Results, evaluation: str) -> ShownScores:
+def shown_scores(store: Store, evaluation: str) -> ShownScores:
     """The scores of `evaluation`. Raise ConfigurationError if it has none."""
+    results = Results(store)
     shown = results.find(evaluation)
     if shown is None:
         scored = [other.evaluation for other in results.scores()]

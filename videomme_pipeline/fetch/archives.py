@@ -82,28 +82,23 @@ def is_compressed_tar(archive: str) -> bool:
     return archive.endswith((".tar.gz", ".tgz"))
 
 
-def _is_tar(archive: str) -> bool:
-    return archive.endswith(".tar") or is_compressed_tar(archive)
-
-
 @contextmanager
 def open_archive(file: BinaryFile, archive: str) -> Iterator[OpenArchive]:
     """Open `file` as the archive called `archive`. Raises ArchiveError if it cannot be read."""
     file.seek(0)
+    is_tar = archive.endswith(".tar") or is_compressed_tar(archive)
     try:
         open_tar = tarfile.TarFile.gzopen if is_compressed_tar(archive) else tarfile.TarFile.taropen
-        with open_tar(name=archive, fileobj=file) if _is_tar(archive) else ZipFile(file) as opened:
+        with open_tar(name=archive, fileobj=file) if is_tar else ZipFile(file) as opened:
             yield opened
     except _DAMAGE as error:
-        kind = "tar" if _is_tar(archive) else "zip"
+        kind = "tar" if is_tar else "zip"
         raise ArchiveError(
             f"{archive}: not a readable {kind} archive ({error}); delete it and download it again"
         ) from error
 
 
-def read_directory(
-    file: BinaryFile, archive: str, *, keeps_folders: bool = False
-) -> tuple[Member, ...]:
+def read_directory(file: BinaryFile, archive: str, *, keeps_folders: bool) -> tuple[Member, ...]:
     """List the files in an archive. Only its directory is read.
 
     The whole archive is rejected with an ArchiveError if a member could be written outside the

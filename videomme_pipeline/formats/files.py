@@ -159,9 +159,7 @@ def _parse_json_text(text: str, remarks: list[str]) -> list[Any]:
         if error.msg == "Extra data":
             return _parse_values(text, remarks)
         try:
-            value = columns.parse_json(
-                _TRAILING_COMMA.sub(lambda match: match.group(1) or "", text)
-            )
+            value = columns.parse_json(_TRAILING_COMMA.sub(lambda match: match[1] or "", text))
         except json.JSONDecodeError:
             raise error from None
     return value if isinstance(value, list) else [value]

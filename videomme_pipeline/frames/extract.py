@@ -4,13 +4,11 @@ Each worker extracts whole videos, the largest file first. The frames of several
 extracted in one pass over the video, and each is decoded once. Cached frames are not decoded again.
 """
 
-import sys
 import time
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from importlib.abc import MetaPathFinder
 from pathlib import Path
 
 from videomme_pipeline.benchmarks.locate import VideoFile, VideoSource
@@ -96,7 +94,7 @@ def extract(
         else:
             yield FrameResult(job=job, frame_sets=frame_sets)
     pending = sorted(reused, key=lambda job: size_of(job.path), reverse=True)
-    task = partial(_extract_in_child, store)
+    task = partial(extract_here, store=store)
     for finished in run_tasks(task, pending, workers=workers or LocalWorkers(), limits=limits):
         job = finished.task
         result = finished.value or FrameResult(
@@ -295,22 +293,6 @@ def _damage(index: PacketIndex, choice: Choice, lost: Sequence[Missing]) -> str 
     return "; ".join(sentences) or None
 
 
-def block_pandas() -> None:
-    """Prevent pyarrow from importing pandas with the first array that it builds.
-
-    A process that needs no pandas saves 60 MB and a third of a second.
-    """
-    if _PandasBlocker not in sys.meta_path:
-        sys.meta_path.insert(0, _PandasBlocker)
-
-
-class _PandasBlocker(MetaPathFinder):
-    @classmethod
-    def find_spec(cls, name: str, *_: object) -> None:
-        if name == "pandas":
-            raise ModuleNotFoundError(name)
-
-
 def show_frames(
     video: VideoSource,
     sampling: Sampling,
@@ -341,11 +323,6 @@ def show_frames(
     output.parent.mkdir(parents=True, exist_ok=True)
     frames.contact_sheet().save(output)
     return frames
-
-
-def _extract_in_child(store: Store, job: FrameJob) -> FrameResult:
-    block_pandas()
-    return extract_here(job, store=store)
 
 
 def _cached(store: Store, video_hash: str, fingerprint: str) -> cache.StoredFrames | None:

@@ -70,10 +70,7 @@ class Judge:
 
     @classmethod
     def of(cls, spec: JudgeSpec, catalog: Catalog) -> "Judge":
-        """The judge that `spec` names. Raises ModelError if there is no such model.
-
-        ConfigurationError if the model has no endpoint and so cannot answer text prompts.
-        """
+        """The judge of `spec`. Raises ModelError, or ConfigurationError if it has no endpoint."""
         model = catalog.find(spec.model)
         if not isinstance(model, EndpointSpec):
             raise ConfigurationError(

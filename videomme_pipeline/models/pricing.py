@@ -46,7 +46,18 @@ class Tariff:
 
     def dollars(self, usage: TokenUsage) -> float | None:
         """The cost of one request that is sent now, or None if no price is known."""
-        return self._list_price(usage) if self.prices is None else _at_prices(usage, self.prices)
+        if (prices := self.prices) is None:
+            return self._list_price(usage)
+        cached = prices.input if prices.cached_input is None else prices.cached_input
+        written = prices.input if prices.cache_write is None else prices.cache_write
+        fresh = usage.prompt_tokens - usage.cached_tokens - usage.cache_write_tokens
+        per_million = (
+            fresh * prices.input
+            + usage.cached_tokens * cached
+            + usage.cache_write_tokens * written
+            + usage.completion_tokens * prices.output
+        )
+        return 1e-6 * per_million
 
     def total_dollars(self, requests: int, usage: TokenUsage) -> float | None:
         """The cost of `requests` requests with `usage` in total, or None if no price is known."""
@@ -80,16 +91,3 @@ class Tariff:
         except LookupError:
             return None
         return float(price.total_price)
-
-
-def _at_prices(usage: TokenUsage, prices: Prices) -> float:
-    cached = prices.input if prices.cached_input is None else prices.cached_input
-    written = prices.input if prices.cache_write is None else prices.cache_write
-    fresh = usage.prompt_tokens - usage.cached_tokens - usage.cache_write_tokens
-    per_million = (
-        fresh * prices.input
-        + usage.cached_tokens * cached
-        + usage.cache_write_tokens * written
-        + usage.completion_tokens * prices.output
-    )
-    return 1e-6 * per_million

@@ -26,6 +26,7 @@ from videomme_pipeline.storage.objects import is_local
 from videomme_pipeline.storage.publish import scratch_folder
 from videomme_pipeline.videos.hash_cache import HashCache
 
+HOME_VARIABLE = "DAGSTER_HOME"
 PAGE_VARIABLE = "VIDEOMME_PAGE"
 """The environment variable with the address of the results page, while `videomme ui` runs."""
 CONFIGURATION_VARIABLE = "VIDEOMME_CONFIGURATION"
@@ -182,6 +183,11 @@ def _configuration(folder: Path, store: Store) -> Configuration:
 def configuration_folder() -> Path:
     """The folder of the YAML files: VIDEOMME_CONFIGURATION, by default `assets/`."""
     return Path(os.environ.get(CONFIGURATION_VARIABLE, "assets"))
+
+
+def dagster_home() -> Path:
+    """The folder of the Dagster instance: DAGSTER_HOME or `.dagster`."""
+    return Path(os.environ.get(HOME_VARIABLE) or ".dagster").resolve()
 
 
 def is_project(folder: Path) -> bool:

@@ -15,16 +15,10 @@ from upath import UPath
 from videomme_pipeline.benchmarks.facets import NEEDS_VIDEO
 from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.benchmarks.registry import find_benchmark, known_benchmarks
+from videomme_pipeline.reports import history
 from videomme_pipeline.reports.across import across_rows, with_settings
 from videomme_pipeline.reports.comparisons import comparisons
 from videomme_pipeline.reports.document import SIZE_LIMIT_BYTES, Json, render
-from videomme_pipeline.reports.history import (
-    LastRun,
-    checkpoint_points,
-    history,
-    last_runs,
-    race_looks,
-)
 from videomme_pipeline.reports.numbers import Numbers, answer_cells, chance, question_columns
 from videomme_pipeline.reports.published import published_results
 from videomme_pipeline.reports.stored import (
@@ -83,7 +77,7 @@ def served_page(store: Store, *, evaluations: Sequence[str] | None = None) -> Se
 class _BenchmarkPage:
     shown: ShownBenchmark
     summary: Mapping[str, Any]
-    last_runs: Sequence[LastRun]
+    last_runs: Sequence[history.LastRun]
     across: Sequence[Mapping[str, Any]]
     """Rows of the view `across_benchmarks` for these evaluations, with their settings."""
 
@@ -139,7 +133,7 @@ def _benchmark_page(
     videos = len({question.video_id for question in questions})
     entries = numbers.evaluations()
     specifications = {e.name: e.specification for e in evaluations}
-    runs = last_runs(results.store, benchmark, evaluations)
+    runs = history.last_runs(results.store, benchmark, evaluations)
     summary = {
         "name": benchmark,
         "title": declared.title,
@@ -155,9 +149,9 @@ def _benchmark_page(
         "crossed": numbers.crossed(),
         "tracks": numbers.tracks(),
         "comparisons": comparisons(evaluations, _ranking(entries), titles),
-        "history": history(results.store, numbers),
-        "checkpoints": checkpoint_points(numbers),
-        "races": race_looks(numbers),
+        "history": history.history(results.store, numbers),
+        "checkpoints": history.checkpoint_points(numbers),
+        "races": history.race_looks(numbers),
         "last_runs": [run.numbers(questions) for run in runs],
         "published": published_results(benchmark),
         "bibtex": declared.bibtex,

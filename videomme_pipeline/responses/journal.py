@@ -12,19 +12,18 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
-from contextlib import closing, contextmanager, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 from uuid import uuid4
 
 from videomme_pipeline.errors import StorageError, UnstorableError
 from videomme_pipeline.processes.identity import ProcessIdentity
 from videomme_pipeline.responses.journal_databases import (
-    ATTEMPT_COLUMNS,
     CHECKED,
     COLUMNS,
     RESPONSE_COLUMNS,
@@ -42,14 +41,11 @@ from videomme_pipeline.rows import Row, from_values, to_values
 _MAX_RECORDS_PER_COMMIT = 256
 _COPIED_ROWS_PER_COMMIT = 500
 _NEWEST_ANSWERS = 1_000
-_ADD_RESPONSE = insert("responses")
-_ADD_ATTEMPT = insert("attempts")
 _ADD_CLAIM = (
     "insert into claims (request_fingerprint, owner, expires_at) values (?, ?, ?) "
     "on conflict (request_fingerprint) do update "
     "set owner = excluded.owner, expires_at = excluded.expires_at"
 )
-_SETTLE_CLAIM = "delete from claims where request_fingerprint = ?"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +58,7 @@ class _Entry:
     done: "Future[None]"
 
 
-class Journal:
+class Journal(AbstractContextManager["Journal"]):
     """One process's connection to the journal. Any number of processes may open it.
 
     Reads and claims run in the caller's thread. Records are queued for one writer thread, which
@@ -89,9 +85,6 @@ class Journal:
             daemon=True,
         )
         self._writer.start()
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
@@ -123,10 +116,10 @@ class Journal:
 
     def attempts(self, fingerprints: Iterable[str]) -> list[Attempt]:
         """Every attempt at `fingerprints`, in the order in which they were recorded."""
-        columns = ", ".join(ATTEMPT_COLUMNS)
-        sql = f"select {columns} from attempts where {self._listed} order by rowid"
+        columns = COLUMNS["attempts"]
+        sql = f"select {', '.join(columns)} from attempts where {self._listed} order by rowid"
         rows = self._execute(sql, _as_json(fingerprints))
-        return [_from_sql(dict(zip(ATTEMPT_COLUMNS, row, strict=True)), Attempt) for row in rows]
+        return [_from_sql(dict(zip(columns, row, strict=True)), Attempt) for row in rows]
 
     def costs(self, evaluation: str) -> tuple[float, float | None]:
         """The cost of all attempts of `evaluation` in all runs, and the highest cost of one."""
@@ -267,11 +260,11 @@ class Journal:
 
 
 def _write(session: Session, entries: Sequence[_Entry]) -> None:
-    session.execute_many(_ADD_ATTEMPT, [entry.attempt for entry in entries])
+    session.execute_many(insert("attempts"), [entry.attempt for entry in entries])
     responses = [entry.response for entry in entries if entry.response is not None]
-    session.execute_many(_ADD_RESPONSE, responses)
+    session.execute_many(insert("responses"), responses)
     settled = [(entry.fingerprint,) for entry in entries if entry.response is not None]
-    session.execute_many(_SETTLE_CLAIM, settled)
+    session.execute_many("delete from claims where request_fingerprint = ?", settled)
 
 
 def _as_json(fingerprints: Iterable[str]) -> str:

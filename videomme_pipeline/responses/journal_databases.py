@@ -45,8 +45,7 @@ _NOT_IN_JOURNAL = (
 """Columns of a response that are not in the journal. Most differ between evaluations that share a
 request, and a request has only one server."""
 RESPONSE_COLUMNS = [n for n in arrow_schema(Response).names if n not in _NOT_IN_JOURNAL]
-ATTEMPT_COLUMNS = arrow_schema(Attempt).names
-COLUMNS = {"responses": [*RESPONSE_COLUMNS, "body"], "attempts": ATTEMPT_COLUMNS}
+COLUMNS = {"responses": [*RESPONSE_COLUMNS, "body"], "attempts": arrow_schema(Attempt).names}
 """The columns that a checksum covers, in the order of the checksum."""
 _LISTED_ROWS = 20
 BUSY_TIMEOUT_SECONDS = 60.0
@@ -123,7 +122,7 @@ class JournalDatabase(ABC):
 
     @abstractmethod
     def repair(self, statement: str | None) -> str:
-        """The advice to run a `statement` that removes damaged rows, or other advice for None."""
+        """The shell command that runs an SQL `statement`, or other advice for None."""
 
     def verify(self) -> None:
         """Raise StorageError if there is a journal that is damaged."""
@@ -141,10 +140,13 @@ class JournalDatabase(ABC):
 
     def damaged(self, problem: str, statement: str | None = None) -> StorageError:
         """The error for a damaged journal. `statement` removes what is damaged."""
+        repair = self.repair(statement)
+        if statement is not None:
+            repair = f"remove these rows (an answer among them is asked again): {repair}"
         return StorageError(
             f"{self.title}: the journal is damaged ({problem}). It contains the answers of all "
             "models, so it is never replaced automatically. Restore it from a backup. Without one, "
-            f"{self.repair(statement)}. As a last resort, {self.last_resort}, and run again: "
+            f"{repair}. As a last resort, {self.last_resort}, and run again: "
             "finished videos are stored elsewhere and are not asked again, but the answers of "
             "unfinished videos and the record of attempts and costs are lost."
         )
@@ -285,14 +287,11 @@ class SqliteJournal(JournalDatabase):
     listed = "select value from json_each(?)"
     key = "hex(request_fingerprint)"
     last_resort = "move it away together with its -wal and -shm files"
+    errors = SQLITE_ERRORS
 
     @property
     def title(self) -> str:
         return str(self.path)
-
-    @property
-    def errors(self) -> tuple[type[Exception], ...]:
-        return SQLITE_ERRORS
 
     def exists(self) -> bool:
         with listing(self.path.parent):
@@ -339,10 +338,7 @@ class SqliteJournal(JournalDatabase):
     def repair(self, statement: str | None) -> str:
         path = shlex.quote(str(self.path))
         if statement is not None:
-            return (
-                "remove these rows (an answer among them is asked again): "
-                f"sqlite3 {path} {shlex.quote(statement)}"
-            )
+            return f"sqlite3 {path} {shlex.quote(statement)}"
         new = shlex.quote(str(self.path.with_name(f"recovered-{self.path.name}")))
         return (
             f"recover what is readable and rename the result to {self.path.name}: "

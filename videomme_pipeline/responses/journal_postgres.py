@@ -160,7 +160,4 @@ class PostgresJournal(JournalDatabase):
         if statement is None:
             return "check the disk of the database"
         command = shlex.quote(f"set search_path = {SCHEMA}; {statement}")
-        return (
-            "remove these rows (an answer among them is asked again): "
-            f"psql {shlex.quote(self.title)} -c {command}"
-        )
+        return f"psql {shlex.quote(self.title)} -c {command}"

@@ -165,6 +165,7 @@ def test_a_changed_code_version_is_shown_with_both_values(
     ]
 
 
+@pytest.mark.slow
 def test_a_parent_that_was_rebuilt_alone_is_the_reason(
     why: Why, project: Project, instance: dg.DagsterInstance, copy: Copy
 ) -> None:

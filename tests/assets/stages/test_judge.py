@@ -12,7 +12,7 @@ from rich.console import Console
 from tests.support.model_server import Fault, ModelServer
 from tests.support.projects import WriteProject, expected_costs
 from tests.support.stored_files import stored_file
-from videomme_pipeline.assets.run import refresh_project
+from videomme_pipeline.assets.run import refresh_project, refresh_stale
 from videomme_pipeline.reports.terminal.runs import show_costs
 from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
 from videomme_pipeline.stages.plan import Freshness
@@ -97,7 +97,7 @@ def test_model_and_judge_share_the_cost_limit_of_a_run(
         project = write_project({"mine": EVALUATION}, videos=["002"])
 
         def run(max_dollars: float | None) -> RefreshResult:
-            return refresh_project(project, instance, ["mine"], max_dollars)
+            return refresh_stale(project, instance, ["mine"], max_dollars)
 
         stopped = run(0.5)
         assert asked(server) == {"model": 1}, (

@@ -137,6 +137,7 @@ def stored(project: Project, date: str) -> list[ObservedQuestion]:
     return read_rows(tracked.path(date), ObservedQuestion)
 
 
+@pytest.mark.slow
 def test_a_regression_fails_the_check_and_sends_one_alert(
     project: Callable[..., Project],
     model: BreakableModel,

@@ -43,6 +43,7 @@ def tick(project: Project, instance: dg.DagsterInstance) -> dict[str, dg.AssetCh
     return {event.asset_key.path[-1]: event for event in results}
 
 
+@pytest.mark.slow
 def test_the_check_follows_files_and_settings_that_dagster_does_not_know(
     project: Project, write_project: WriteProject, instance: dg.DagsterInstance
 ) -> None:
@@ -249,6 +250,7 @@ def test_a_template_of_checkpoints_that_was_never_run_is_not_stale(
     assert not all(result.passed for result in tick(project, instance).values())
 
 
+@pytest.mark.slow
 def test_samplings_without_an_evaluation_are_not_refreshed(
     project: Project, instance: dg.DagsterInstance
 ) -> None:

@@ -4,7 +4,7 @@ import io
 
 from rich.console import Console
 
-from videomme_pipeline.reports.terminal.progress import progress_on
+from videomme_pipeline.reports.terminal.progress import PlainLines, progress_on
 
 
 def test_a_wait_is_printed_once_and_at_once() -> None:
@@ -29,11 +29,11 @@ def test_a_bar_shows_a_wait() -> None:
 
 
 def test_a_line_has_failures_and_the_time_left_at_the_recent_rate() -> None:
-    sink, now = io.StringIO(), iter(range(0, 1000, 10))
-    with progress_on(Console(file=sink), clock=lambda: next(now)) as show:
-        for done in (1, 2, 3, 4, 5, 6, 106):
-            show("served: responses", done, 1006, failed=done // 2)
-    first, second, *_, last = sink.getvalue().splitlines()
+    written, now = list[str](), iter(range(0, 1000, 10))
+    lines = PlainLines(written.append, clock=lambda: next(now))
+    for done in (1, 2, 3, 4, 5, 6, 106):
+        lines.show("served: responses", done, 1006, failed=done // 2)
+    first, second, *_, last = written
     assert first == "served: responses: 1 of 1,006"
     counts = "served: responses: 2 of 1,006, 1 answered, 1 failed"
     assert second == f"{counts}, 0.1 per second, about 2.8 hours left"

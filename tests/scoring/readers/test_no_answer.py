@@ -195,6 +195,13 @@ red | tan => A. red\nB. tan\nReply:\nA. red\nB. tan\nAnswer:\nA. red\nB
 red | blue | green => A. red\nB. blue\nC. green\nAnswer:\nA. red\nB. blue\nC
 red | blue | green => blue\nAnswer: A\nAnswer: C\nAnswer: B\nAnswer: C\nAnswer: A
 red | blue | green => Red. Blue.
+red | blue | green => A: A: The car is red.\nB: The car is blue.\nC: The car is green.
+red | blue | green => A: A: red\nB: blue\nC: green
+red | blue | green => A: blue\nB: blue
+red | blue | green => A: A: a: A: A: A:
+red | blue | green => A. The red.\nAnswer: The blue.\nAnswer: The green.\nAnswer: The black.
+red | blue | green | tan => A. red\nB. tan\nC. blue\nD. tan\nC. blue\nD. tan\nD. tan\nC. blue
+red | blue | green | tan => A. red\nNo.\n\nB. blue\nNo.\n\nC. green\nNo.\n\nD. tan\nThis option is
 """
 
 

@@ -839,3 +839,38 @@ def test_an_option_that_is_a_clause_or_is_explained_is_read_without_its_letter(
     response: str, options: Sequence[str], letter: str
 ) -> None:
     assert read(response, options).letter == letter
+
+
+BALLS = ("A red one", "A green one", "A yellow one")
+TROUBLE = ("He has no fuel.", "He lost his keys.", "It breaks.")
+COUNTS = ("One", "Two", "Five")
+AIMS = ("To rest", "To jump higher", "To stop")
+
+
+@pytest.mark.parametrize(
+    ("response", "options", "letter"),
+    [
+        ("A red ball.", BALLS, "A"),
+        ("The clown gives a yellow ball to the child.", BALLS, "C"),
+        ("A red ball and a green ball.", BALLS, None),
+        ("A car stops. He walks away. Therefore, the man has no fuel.", TROUBLE, "A"),
+        ("The trouble is that the driver lost his keys. A car stops, and he walks.", TROUBLE, "B"),
+        ("The band has five musicians in it.", COUNTS, "C"),
+        ("The boy uses a net.", ("Using a net", "Using a rod"), "A"),
+        ("She carries home five pears. She walks, which takes an hour.", COUNTS, "C"),
+        ("It is late. The girl who sings is called Anna, who is tired.", ("Anna", "Maria"), "A"),
+        ("The coach tells them to rest. She advises jumping higher, and they smile.", AIMS, None),
+        ("The coach wants to rest.\nQuestion: What does she want?\nA. To stop", AIMS, "A"),
+        ("The talk is about a fire.\nQuestion: What is it about?\nA. A race\nB. A fire",
+         ("A fire", "A race"), "A"),
+        ("A: The cat hides in the barn.", PLACES, "A"),
+        ("A: The cat hides in the harbor.", PLACES, "B"),
+        ("(A) green", BALLS, "A"),
+        ("She is in the barn. I hope that the harbor helps.", PLACES, "A"),
+        ("She is in the barn, it seems. She rests. I hope it helps.", PLACES, "A"),
+    ],
+)  # fmt: skip
+def test_the_only_option_that_a_response_names_is_the_answer(
+    response: str, options: Sequence[str], letter: str | None
+) -> None:
+    assert read(response, options).letter == letter

@@ -4,9 +4,10 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from math import isfinite
+from typing import Any
 
 import orjson
-from pydantic import Field, ValidationError
+from pydantic import AliasPath, Field, ValidationError
 
 from videomme_pipeline.models.endpoint.endpoints import AnswerConstraint
 from videomme_pipeline.models.endpoint.reported_errors import (
@@ -40,6 +41,11 @@ _FAILED_ENDS = ("abort", "aborted", "cancelled", "error", "timeout")
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
+def _at(*path: str) -> Any:
+    """An optional field that is deeper in the JSON object."""
+    return Field(default=None, validation_alias=AliasPath(*path))
+
+
 class _Part(Fields):
     text: Text | None = None
 
@@ -63,24 +69,14 @@ class _Choice(Fields):
     error: OrNone[ErrorDetail] = None
 
 
-class _TokenDetails(Fields):
-    cached_tokens: Tokens = None
-    cache_write_tokens: Tokens = None
-    reasoning_tokens: Tokens = None
-
-
 class ReportedUsage(Fields):
     """The `usage` of a completion. Wrong counts are None."""
 
     prompt_tokens: Tokens = None
     completion_tokens: Tokens = None
-    prompt_tokens_details: OrNone[_TokenDetails] = None
-    completion_tokens_details: OrNone[_TokenDetails] = None
-
-
-class _Timings(Fields):
-    cache_n: Tokens = None
-    """The cached tokens that llama.cpp reports."""
+    cached_tokens: Tokens = _at("prompt_tokens_details", "cached_tokens")
+    cache_write_tokens: Tokens = _at("prompt_tokens_details", "cache_write_tokens")
+    reasoning_tokens: Tokens = _at("completion_tokens_details", "reasoning_tokens")
 
 
 class _Completion(Fields):
@@ -89,7 +85,8 @@ class _Completion(Fields):
     system_fingerprint: OrNone[Text] = None
     service_tier: OrNone[Text] = None
     usage: OrNone[ReportedUsage] = None
-    timings: OrNone[_Timings] = None
+    cache_n: Tokens = _at("timings", "cache_n")
+    """The cached tokens that llama.cpp reports."""
     error: OrNone[ErrorDetail] = None
 
 
@@ -127,7 +124,7 @@ def read_reply(content: bytes, spec: EndpointSpec, request: Request) -> Reply:
     fields = (getattr(message, field) for field in profile.reasoning_fields)
     usage, usage_json = Usage(), None
     if completion.usage is not None:
-        usage = usage_of(completion.usage, completion.timings)
+        usage = usage_of(completion.usage, completion.cache_n)
         usage_json = orjson.dumps(body["usage"]).decode()
     reply = Reply(
         text=text,
@@ -208,27 +205,22 @@ def _malformed(content: bytes, problem: str) -> ResponseFailure:
     return ResponseFailure(FailureKind.MALFORMED, message, status=200)
 
 
-def usage_of(usage: ReportedUsage, timings: _Timings | None = None) -> Usage:
-    """The token counts of a reported usage."""
-    prompt, completion = usage.prompt_tokens_details, usage.completion_tokens_details
-    cached = None if prompt is None else prompt.cached_tokens
-    if cached is None and timings is not None:
-        cached = timings.cache_n
+def usage_of(usage: ReportedUsage, cache_n: int | None = None) -> Usage:
+    """The token counts of a reported usage, with `cache_n` cached tokens if it has no number."""
     return Usage(
         prompt_tokens=usage.prompt_tokens,
         completion_tokens=usage.completion_tokens,
-        cached_tokens=cached,
-        reasoning_tokens=None if completion is None else completion.reasoning_tokens,
+        cached_tokens=cache_n if usage.cached_tokens is None else usage.cached_tokens,
+        reasoning_tokens=usage.reasoning_tokens,
     )
 
 
 def _cost_of(usage: Usage, completion: _Completion, spec: EndpointSpec) -> float | None:
     if usage.prompt_tokens is None or usage.completion_tokens is None or not spec.costs_money:
         return None
-    details = None if completion.usage is None else completion.usage.prompt_tokens_details
     # Some endpoints report more cached tokens than prompt tokens.
     cached = min(usage.cached_tokens or 0, usage.prompt_tokens)
-    written = 0 if details is None else details.cache_write_tokens or 0
+    written = (completion.usage and completion.usage.cache_write_tokens) or 0
     tariff = spec.tariff
     if completion.service_tier == "default":
         tariff = replace(tariff, service_tier=None)

@@ -10,7 +10,7 @@ from typing import Annotated, TypeVar
 
 import orjson
 import pydantic
-from pydantic import AfterValidator, BaseModel, Field, ValidationError, WrapValidator
+from pydantic import AfterValidator, AliasPath, BaseModel, Field, ValidationError, WrapValidator
 
 from videomme_pipeline.errors import ModelError
 from videomme_pipeline.models.endpoint.endpoints import PROFILES, Profile
@@ -57,11 +57,6 @@ class SilentServerError(ServerDownError):
     """A server that accepted a connection did not answer in time."""
 
 
-class _Meta(BaseModel):
-    n_ctx: OrNone[int] = None
-    """The context that llama.cpp reports."""
-
-
 class ServedModel(BaseModel):
     """One model in the list of an endpoint."""
 
@@ -74,13 +69,13 @@ class ServedModel(BaseModel):
     """The context that vLLM and SGLang report."""
     max_input_tokens: OrNone[int] = None
     """The context that a LiteLLM proxy reports."""
-    meta: OrNone[_Meta] = None
+    n_ctx: OrNone[int] = Field(default=None, validation_alias=AliasPath("meta", "n_ctx"))
+    """The context that llama.cpp reports."""
 
     @property
     def context_tokens(self) -> int | None:
         """The most tokens of prompt and answer together, or None if no limit is reported."""
-        of_llama_cpp = None if self.meta is None else self.meta.n_ctx
-        return self.max_model_len or self.max_input_tokens or of_llama_cpp
+        return self.max_model_len or self.max_input_tokens or self.n_ctx
 
 
 class _List(BaseModel):

@@ -85,8 +85,7 @@ class Inputs:
         path = snapshot.video_file(video_id)
         has_clip = reference.footage.clip is not None and not self.evaluation.model.reads_parts
         if not isinstance(path, Path) or has_clip:
-            is_remote = isinstance(path, RemoteFile)
-            media = "in an object store" if is_remote else "a folder of pictures"
+            media = "in an object store" if isinstance(path, RemoteFile) else "a folder of pictures"
             raise VideoError(
                 video_id,
                 f"{path}: the video is {reference.footage.clip or media}, which cannot be sent; "

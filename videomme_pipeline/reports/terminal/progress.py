@@ -65,13 +65,11 @@ class PlainLines:
 
 
 @contextmanager
-def progress_on(
-    console: Console, clock: Callable[[], float] = monotonic
-) -> Iterator[Callable[..., None]]:
+def progress_on(console: Console) -> Iterator[Callable[..., None]]:
     """A function like `PlainLines.show`, within the block: bars on a terminal, else lines."""
     if not console.is_terminal:
         write = partial(console.print, highlight=False, markup=False, soft_wrap=True)
-        yield PlainLines(write, clock=clock).show
+        yield PlainLines(write).show
         return
     tasks: dict[str, TaskID] = {}
 

@@ -100,16 +100,12 @@ def show_repeats(console: Console, repeats: Sequence[Row]) -> None:
 
 def show_across(console: Console, rows: Sequence[Row]) -> None:
     """Print the rows of `across_rows`. "n of N" marks a score of only n of N questions."""
-    _show_apart(console, rows, _show_across)
-
-
-def _show_across(console: Console, rows: Sequence[Row]) -> None:
     shown = [
         {name: value for name, value in row.items() if name != "scores"}
         | {name: _cell(cell) for name, cell in row["scores"].items()}
         for row in rows
     ]
-    show_rows(console, shown)
+    _show_apart(console, shown, show_rows)
 
 
 def _cell(cell: Mapping[str, Any] | None) -> str:

@@ -8,6 +8,7 @@ benchmark or a question.
 
 import re
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -49,6 +50,8 @@ def read_careful(response: str, letters: Sequence[Letter], options: Sequence[str
     if reading.rule not in _WEAK_RULES:
         return reading
     answer = blank_reasoning(text)
+    answer = _without_added_question(answer, len(answer) - len(answer.lstrip()))
+    text = text[: len(answer)]
     if not answer.strip() and (tagged := _marked(text)):
         answer = text[slice(*tagged)].rjust(tagged[1])
     by_letter = dict(zip(letters, options, strict=False))
@@ -98,8 +101,7 @@ def _read_as_a_whole(text: str, letters: Sequence[Letter], begin: int) -> Readin
     """The reading of a text without an analysis of its words, or None for most texts."""
     if not text.strip():
         return Reading(None, "empty")
-    repeated = _REPEATED_LETTER.fullmatch(text, begin)
-    if repeated:
+    if repeated := _REPEATED_LETTER.fullmatch(text, begin):
         return _offered(repeated[1].upper(), repeated.span(1), "alone", letters)
     if _SEVERAL_LETTERS.fullmatch(text):
         return Reading(None, "several_letters")
@@ -120,6 +122,8 @@ _SEVERAL_LETTERS = re.compile(
     rf"(?!A:)(?:(?:{_BETWEEN}[A-N](?!\w)){{2,}}|(?:{_BETWEEN}[a-n](?!\w)){{2,}}){_BETWEEN}"
 )
 """Only letters and marks, with more than one letter: "(A)(C)", "B > D > A", "(b)(a)"."""
+_ANSWER_CONTENT = re.compile(r"\n\W*(?i:answer\s?:)[^\w\n]*(?:([A-N])\b|(\w[^\n]*))")
+"""The letter or the words of a line "Answer: …". Of three different ones, none is the answer."""
 _PROGRAM_END = re.compile(r"\n[ \t]*+print\([^\n]{0,200}\)\s*+(?:```\s*+)?\Z")
 """The end of a program, whose output nobody knows."""
 
@@ -142,6 +146,12 @@ def _without_prompt(text: str, letters: Sequence[Letter]) -> str:
     if not turn or not question or _read_answer(asked[: question.start()], letters, {}).letter:
         return text
     return blank_spans(text, [(0, turn.end())])
+
+
+def _without_added_question(text: str, position: int) -> str:
+    """`text` up to a question that the model adds after `position`."""
+    added = PATTERNS["next_question"].search(text, position)
+    return text[: added.start()] if added else text
 
 
 def _read_answer(text: str, letters: Sequence[Letter], labelled: Mapping[int, Span]) -> Reading:
@@ -242,10 +252,11 @@ def _read_text(text: str, letters: Sequence[Letter], labelled: Mapping[int, Span
     )
     if not candidates:
         return NO_LETTER
-    if _answers_several_questions(text, candidates):
+    is_several = _answers_several_questions(text, candidates)
+    text = _without_added_question(text, candidates[0].end)
+    answers = {letter or words.lower() for letter, words in _ANSWER_CONTENT.findall(text)}
+    if is_several or len(answers) > 2:
         return Reading(None, "several_letters")
-    added = PATTERNS["next_question"].search(text, candidates[0].end)
-    text = text[: added.start()] if added else text
     candidates = [candidate for candidate in candidates if candidate.start < len(text)]
     if _is_last_line(text, candidates):
         last = candidates[-1]
@@ -280,7 +291,8 @@ def _without_lists(
     items = _list_items(text)
     lines = [start for start, end in pairwise(items) if text.count("\n", start, end) == 1]
     weak = dict.fromkeys(items, Role.ALONE) | dict.fromkeys(lines, Role.STATED)
-    if [text[start].upper() for start in items][: len(letters)] == [*letters]:
+    listed = [text[start].upper() for start in items]
+    if [*dict.fromkeys(listed)][: len(letters)] == [*letters] or listed.count("A") > 2:
         firsts = [min(items), *(start for start in lines if text[start].upper() == letters[0])]
         weak |= dict.fromkeys(items, Role.CHOSEN) | dict.fromkeys(firsts, Role.DECLARED)
     kept = [
@@ -401,18 +413,21 @@ def _list_items(text: str) -> dict[int, bool]:
     "A. No, B." is a correction, not a list. "1. A. … The man" and "A. red⏎B. tan⏎C" are cut lists.
     """
     labels = list(_LABEL.finditer(text))
-    if labels and "\n\n" not in text[labels[-1].end() :].rstrip():
-        is_letter = labels[-1].end() - labels[-1].start() == 1
-        begins = _LAST_LINE_BEGINS if is_letter else _LAST_PARAGRAPH
+    rest = text[labels[-1].end() :].rstrip() if labels else ""
+    if labels and "\n\n" not in rest:
         start = max(0, labels[-1].start() - _MAX_NUMBER_CHARACTERS)
-        if begins.search(text, start, labels[-1].start()):
+        begins = _LAST_LINE_BEGINS if len(labels[-1][0]) == 1 else _LAST_PARAGRAPH
+        names = "".join(label[1].upper() for label in labels[-4:])
+        is_item = names[3:] and names in "ABCDEFGHIJKLMN" and "\n" in rest
+        if not is_item and begins.search(text, start, labels[-1].start()):
             labels.pop()
     listed = _in_sequence(text, labels)
     number_ends = {number.end() for number in _ITEM_NUMBER.finditer(text)}
     numbered = [index for index, label in enumerate(labels) if label.start() in number_ends]
     if numbered[1:] or (numbered and _UNFINISHED.match(text, labels[-1].end())):
         listed.update(numbered)
-    if listed and [label[1].upper() for label in labels].count("A") > 2:
+    counts = Counter(label[1].upper() for label in labels)
+    if listed and (counts["A"] > 2 or sum(count > 2 for count in counts.values()) > 1):
         listed.update(range(len(labels)))  # lists that repeat until the response ends
     if listed and labels[-1][1].upper() == "A" and _UNFINISHED.match(text, labels[-1].start()):
         listed.add(len(labels) - 1)
@@ -426,23 +441,18 @@ def _list_items(text: str) -> dict[int, bool]:
 
 
 def _in_sequence(text: str, labels: Sequence[re.Match[str]]) -> set[int]:
-    listed: set[int] = set()
-    run: list[int] = []
-    for index in range(len(labels)):
-        if not (run and _continues(text, labels[run[-1]], labels[index])):
+    listed, run = set[int](), list[int]()
+    for index, label in enumerate(labels):
+        before = labels[index - 1]
+        between = (before.end(), label.start())
+        is_later = label[1].upper() > before[1].upper() or between[1] - between[0] == 1  # "A: A:"
+        is_turn = before[0].endswith(":") and text.count("\n", *between) == 1
+        if not (is_later or is_turn) or PATTERNS["correction"].search(text, *between):
             run = []
         run.append(index)
         if len(run) > 2 or [labels[item][1].upper() for item in run] == ["A", "B"]:
             listed.update(run)
     return listed
-
-
-def _continues(text: str, label: re.Match[str], following: re.Match[str]) -> bool:
-    is_later = following[1].upper() > label[1].upper()
-    is_turn = label[0].endswith(":") and text.count("\n", label.end(), following.start()) == 1
-    return (is_later or is_turn) and not PATTERNS["correction"].search(
-        text, label.end(), following.start()
-    )
 
 
 def _is_right(content: str) -> bool:

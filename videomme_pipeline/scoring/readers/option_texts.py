@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from typing import NamedTuple
 
 from videomme_pipeline.benchmarks.question import Letter
 from videomme_pipeline.scoring.readers.answer_words import PATTERNS, WORD_LETTER
@@ -19,16 +20,14 @@ _PADDING = re.compile(r"(?<![\d.,])0+(?=\d)|,(?=\d{3}(?!\d))")
 ARTICLES = frozenset(("the", "a", "an"))
 _LETTER_OF_OPTION = re.compile(r"\s*\(?([A-Za-z])\s*[.):]\s*")
 _LABEL = re.compile(rf"[A-Za-z](?![{WORD_LETTER}])(?<![{WORD_LETTER}].)")
-_ANSWER_MARK = re.compile(r"(?:\s*A[ \t]*:)+")
-_STATEMENT_END = re.compile(r"[ \t]*(?:[.,;!\n]|$)")
+_ANSWER_MARK = re.compile(r"(?:\s*A[ \t]*:)+", re.IGNORECASE)
 _LINE_START = re.compile(r"(?:^|\n)[^\w\n]*$")
 _LINE_END = re.compile(r"[^\w\n]{0,20}(?:\n|$)")
 _MAX_MARKS = 12
 """The number of marks that may be before a letter on its line."""
 
 
-@dataclass(frozen=True, slots=True)
-class Word:
+class Word(NamedTuple):
     """A word of a text in lower case, at `start`:`end`."""
 
     text: str
@@ -42,8 +41,6 @@ class OptionText:
 
     words: tuple[str, ...]
     core: tuple[str, ...]
-    firsts: frozenset[str]
-    """The words with which a text of this option may begin."""
 
     @classmethod
     def of(cls, option: str, letter: Letter) -> "OptionText":
@@ -54,13 +51,12 @@ class OptionText:
             text = text[label.end() :]
         words = tuple(words_from(text))
         core = without_article(text, words)
-        firsts = ARTICLES.union(core[:1]) if core else frozenset()
-        return cls(tuple(word.text for word in words), core, firsts)
+        return cls(tuple(word.text for word in words), core)
 
     def match(self, text: str, position: int) -> Span | None:
         """The span of the option in `text`, if its words are the first ones after `position`."""
         first = _WORD.search(text, position)
-        if first is None or first[0].lower() not in self.firsts:
+        if not first or not self.core or first[0].lower() not in (*ARTICLES, self.core[0]):
             return None
         words = list(islice(words_from(text, position), len(self.core) + 1))
         given = tuple(word.text for word in words)
@@ -75,8 +71,7 @@ OptionTexts = Mapping[Letter, OptionText]
 
 def option_texts(letters: Sequence[Letter], options: Sequence[str]) -> OptionTexts:
     """The texts of `options` by their letters."""
-    pairs = zip(letters, options, strict=False)
-    return {letter: OptionText.of(option, letter) for letter, option in pairs}
+    return {own: OptionText.of(option, own) for own, option in zip(letters, options, strict=False)}
 
 
 def labelled_texts(text: str, texts: OptionTexts) -> dict[int, Span]:
@@ -94,25 +89,30 @@ def labelled_texts(text: str, texts: OptionTexts) -> dict[int, Span]:
 
 
 def set_answer_mark_aside(text: str, texts: OptionTexts) -> str:
-    """`text` with a leading "A:" blanked if it stands for "Answer:", as before another option's
-    text: "A: No, he does not." if A is "Yes".
+    """`text` with a leading "A:" blanked if it stands for "Answer:", as on a line with
+    another option's text: "A: No, he does not." if A is "Yes". "A: … B: …" is a list.
     """
     mark = _ANSWER_MARK.match(text)
-    if mark is None or Letter.A not in texts or texts[Letter.A].match(text, mark.end()):
+    if not mark or "\nB:" in text or Letter.A not in texts:
         return text
+    line = text[mark.end() :].partition("\n")[0]
     stated = [
         letter
         for letter, option in texts.items()
-        if (span := option.match(text, mark.end())) and _STATEMENT_END.match(text, span[1])
+        if any(option.match(line, word.start) for word in words_from(line))
     ]
-    is_mark = len(stated) == 1 or text[mark.end() : mark.end() + 1] in ("", "\n")
+    is_mark = not line or (len(stated) == 1 and Letter.A not in stated)
     return blank_spans(text, [mark.span()]) if is_mark else text
 
 
 def words_from(text: str, start: int = 0, end: int | None = None) -> Iterator[Word]:
     """The words of `text[start:end]`. "03/12" is "3/12", and "1,200" is "1200"."""
     matches = _WORD.finditer(text, start, len(text) if end is None else end)
-    return (Word(_PADDING.sub("", match[0].lower()), *match.span()) for match in matches)
+    return (
+        Word(_PADDING.sub("", word) if word[-1].isdecimal() else word.lower(), *match.span())
+        for match in matches
+        for word in [match[0]]
+    )
 
 
 def without_article(text: str, words: Sequence[Word]) -> tuple[str, ...]:

@@ -44,7 +44,7 @@ def role_of(written: WrittenLetter) -> Role:
 def _is_article(written: WrittenLetter) -> bool:
     return (
         written.letter == "A"
-        and not written.has_text
+        and not (written.has_text or written.enclosed)
         and not written.clause.lower().endswith("option ")
         and PATTERNS["article"].match(written.tail) is not None
     )

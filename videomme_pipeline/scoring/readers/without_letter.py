@@ -135,7 +135,8 @@ def read_final_value(
         return None
     texts = {letter: _normal(split_option(option)[1]) for letter, option in options.items()}
     fits: list[Letter] = []
-    for equal in (str.__eq__, _equal_words, _equal_numbers):  # "Aa" and "AA" may be two options
+    # "Aa" and "AA" may be two options.
+    for equal in (str.__eq__, lambda option, own: option.lower() == own.lower(), _equal_numbers):
         fits = fits or [letter for letter, text in texts.items() if equal(text, value)]
     if len(fits) == 1:
         return Reading(fits[0], "option_text", (start, end))
@@ -147,10 +148,6 @@ def _normal(text: str) -> str:
     for pattern, plain in _COMMANDS:
         normal = pattern.sub(plain, normal)
     return normal
-
-
-def _equal_words(option: str, value: str) -> bool:
-    return option.lower() == value.lower()
 
 
 def _equal_numbers(option: str, value: str) -> bool:
@@ -192,7 +189,7 @@ def _read_statement(answer: str, texts: OptionTexts, span: Span) -> Reading | No
     other_values = (  # "AB is 10 cm, and BC is 15 cm"
         PATTERNS["before_value"].search(answer[first.end : word.start])
         for word in words_from(answer, first.end, end)
-        if word.text[-1].isdigit()
+        if word.text[-1].isdigit() and any(map(str.isdigit, answer[first.start : first.end]))
     )
     is_unsure = is_question or is_cut_off or is_condition or any(denials) or any(other_values)
     return None if is_unsure else first.reading
@@ -219,41 +216,45 @@ def _read_explanation(answer: str, texts: OptionTexts) -> Reading | None:
             return values[0].reading if values else _read_statement(answer, texts, last)
     if len(sentences) < 2 or PATTERNS["explains"].match(answer, *sentences[1]):
         return _read_statement(answer, texts, sentences[0])
-    if preferred := _preferred(answer, texts, sentences):
+    is_refused = PATTERNS["refuses"].search(answer)
+    if not is_refused and (preferred := _preferred(answer, texts, sentences)):
         return preferred[0].reading if len({option.letter for option in preferred}) == 1 else None
-    bracketed = PATTERNS["bracketed"]
-    lettered = [sentence for sentence in sentences if bracketed.search(answer, *sentence)]
-    if lettered:
-        return _read_statement(answer, texts, lettered[0]) if len(lettered) == 1 else None
-    return _read_last_sentence(answer, texts, sentences)
+    lettered = [own for own in sentences if PATTERNS["bracketed"].search(answer, *own)]
+    if len(lettered) == 1:
+        return _read_statement(answer, texts, lettered[0])
+    return None if lettered or is_refused else _read_only_option(answer, texts, sentences)
 
 
-def _read_last_sentence(
-    answer: str, texts: OptionTexts, sentences: Sequence[Span]
-) -> Reading | None:
-    """The option in the last sentence that ends with it as a value or is the only one to name one.
+def _read_only_option(answer: str, texts: OptionTexts, sentences: Sequence[Span]) -> Reading | None:
+    """The option that ends the last sentence as a value, or the only one that `answer` names: in
+    the first one of three sentences, as "The brand is Orion", or at the end of a last clause.
 
-    An option that is a clause ("B is closer") may also begin the first one.
+    A last sentence with another value leaves it open: "The sky is blue. The car is black."
     """
     last = sentences[-1]
-    doubts = (("refuses", 0), ("wrong", sentences[-2][0]), ("hedges", last[0]))
-    if any(PATTERNS[doubt].search(answer, start) for doubt, start in doubts):
-        return None
-    if _ends_with_value(answer, texts, last):
+    doubts = (("wrong", sentences[-2][0]), ("hedges", last[0]))
+    is_sure = not any(PATTERNS[doubt].search(answer, start) for doubt, start in doubts)
+    if is_sure and _values(answer, texts, last, concludes=True):
         return _read_statement(answer, texts, last)
-    named = _occurrences(answer, texts, 0, len(answer))
-    is_only = len({occurrence.letter for occurrence in named}) == 1
-    begins = is_only and _begins_with_clause(answer, texts, named[0], sentences[0][0])
-    ends = [occurrence.end for occurrence in named if occurrence.start >= last[0]]
-    is_stated = any(PATTERNS["clause_end"].match(answer, end) for end in ends)
-    stated = sentences[0] if begins else last
-    return _read_statement(answer, texts, stated) if begins or (is_only and is_stated) else None
+    named = _occurrences(answer, texts, 0, last[1])
+    inflected = _inflected(answer, list(words_from(answer, 0, last[1])), texts)
+    is_only = len({option.letter for option in (*named, *inflected)}) == 1
+    is_open = PATTERNS["other_value"].search(answer, *last)
+    for option in named if is_only else ():
+        start, end = next(own for own in sentences if own[0] <= option.start < own[1])
+        before, text = answer[start : option.start], answer[option.start : option.end]
+        is_text = (" " in text or len(before.split()) > 1) and not text[-1].isdigit()
+        is_first = is_text and start == sentences[0][0] and len(sentences) < 4
+        is_end = PATTERNS["clause_end"].match(answer, option.end)
+        is_named = is_end and PATTERNS["before_name"].search(before)
+        is_stated = (is_first or is_named) and not (is_open or PATTERNS["hedges"].search(before))
+        if is_stated or (is_end and is_sure and end == last[1]):
+            return _read_statement(answer, texts, (start, end))
+    return None
 
 
 def _preferred(answer: str, texts: OptionTexts, sentences: Sequence[Span]) -> list[_Occurrence]:
     """The options that begin a sentence which calls them better: "Box B more closely …"."""
-    if PATTERNS["refuses"].search(answer):
-        return []
     return [
         _Occurrence(letter, *own)
         for start, end in sentences
@@ -262,41 +263,27 @@ def _preferred(answer: str, texts: OptionTexts, sentences: Sequence[Span]) -> li
     ]
 
 
-def _ends_with_value(answer: str, texts: OptionTexts, sentence: Span) -> bool:
-    """True for the option with numbers that ends "A month earlier was 03/07/2016."."""
-    start, end = sentence
-    named = _occurrences(answer, texts, *sentence)
-    if len(named) != 1 or answer[named[0].end : end].strip(" .!*\"')\n"):
-        return False
-    is_value = any(map(str.isdigit, answer[named[0].start : named[0].end]))
-    return is_value and PATTERNS["before_value"].search(answer[start : named[0].start]) is not None
-
-
-def _begins_with_clause(answer: str, texts: OptionTexts, option: _Occurrence, start: int) -> bool:
-    """True for "In the image, point B is closer" and "Based on the image, the best match is B"."""
-    is_clause = not SETS["copulas"].isdisjoint(texts[option.letter].core[1:])
-    before = PATTERNS["before_clause" if is_clause else "based_on"]
-    return before.fullmatch(answer, start, option.start) is not None
-
-
 # --- Texts and values of options in a statement
 
 _OF_LETTER = re.compile(r"(?<=\b[A-N]),\s(?:which|that)\b[^,.;\n]*,")
 _SO = re.compile(r", (?=(?:so|thus|hence|therefore) )")
 _REASON = re.compile(r"(?<=[ ,])(?:because|since|因为|因為)")
 _GOES_ON = re.compile(r",[ ](?:\w+|\w[^.;:!?]*,)[ ]and[ ]")
-_DETERMINERS = ARTICLES | {"its", "his", "her", "their"}
-_ENDING = re.compile(r"(?<=\w\w)(?:ing|ed|e?s|e)$")
+_DETERMINERS = ARTICLES | {"its", "his", "her", "their", "to", "now"}
+_ONE = ("one",)  # "A red one"
+_SUBJECTS = frozenset(("he", "she", "it", "they"))
+_ENDING = re.compile(r"(?<=\w\w)(?:ing|ed|e?s|e)$(?<!\bone)")
 _DOUBLED = re.compile(r"(\w)(?=\1$)")
 _IN_VALUE = re.compile(r"[\d})]\s?[-−+*/^±]\s?[\\${(]*$")
 _LABEL_BEFORE = re.compile(r"\b([A-N])[.):][ ]+(?:the |an? )?$", re.IGNORECASE)
-_AFTER_VALUE = re.compile(r"[°%]?(?:\s[a-zA-Z]+)?(?:\s(?:to|in|for|from)\b\D*)?[^\w√]*$")
+_AFTER_VALUE = re.compile(r"[°%]?(?:\s[a-zA-Z]+)?(?:\s(?:to|in|for|from)\b\D*)?[^\w√+*/=−-]*$")
 
 
 def _occurrences(answer: str, texts: OptionTexts, start: int, end: int) -> list[_Occurrence]:
     """The texts of options in `answer[start:end]`, without those inside a longer one."""
     words = list(words_from(answer, start, end))
-    written = _written(words, {letter: text.core for letter, text in texts.items()}, str)
+    forms = {key: own.core[:1] if own.core[1:] == _ONE else own.core for key, own in texts.items()}
+    written = _written(words, forms, str)
     stated = [occurrence for occurrence in written if _is_stated(answer, occurrence)]
     stated = stated or _inflected(answer, words, texts)
     return [
@@ -315,7 +302,8 @@ def _inflected(answer: str, words: Sequence[Word], texts: OptionTexts) -> list[_
     forms = {
         letter: core if len(core) > 1 else [f"{word}ly" for word in core]
         for letter, text in texts.items()
-        for core in [[word for word in text.core if word not in _DETERMINERS]]
+        for own in [text.core[1:] if _SUBJECTS.issuperset(text.core[:1]) else text.core]
+        for core in [[word for word in own if word not in _DETERMINERS]]
         if text.core[:1] != ("a",)  # "A is closer"
     }
     written = _written([word for word in words if word.text not in _DETERMINERS], forms, _stem)
