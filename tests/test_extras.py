@@ -25,10 +25,21 @@ USES = {
 }
 
 
+BLOCK = """
+import sys
+class Block:
+    @staticmethod
+    def find_spec(name, *_):
+        if name in MODULES:
+            raise ModuleNotFoundError(name, name=name)
+sys.meta_path.insert(0, Block)
+"""
+
+
 def run_without_extras(code: str) -> subprocess.CompletedProcess[str]:
     """Run `code` in a process in which no module of an extra can be imported."""
     modules = [module for names in EXTRAS.values() for module in names]
-    block = f"import sys\nsys.modules.update(dict.fromkeys({modules}))\n"
+    block = f"MODULES = {modules}{BLOCK}"
     return subprocess.run(
         [sys.executable, "-c", block + code], capture_output=True, text=True, check=False, cwd=ROOT
     )
