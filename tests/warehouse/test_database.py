@@ -232,7 +232,7 @@ def test_a_facet_can_have_the_name_of_an_sql_keyword(
     others = reserved_columns() | {"groups", "level", "checkpoint"}
     columns = {name for (name,) in keywords.fetchall()} - others
     # The time to bind the views grows with the square of the number of facets.
-    for names in batches(sorted(columns), 75):
+    for names in batches(sorted(columns), 30):
         own = with_facets(benchmark, names)
         rows = [
             replace(row, benchmark="own", facets=Facets({**row.facets, names[0]: "first"}))

@@ -134,7 +134,7 @@ def test_every_option_is_read_as_its_own_letter(
 
 @pytest.mark.slow
 @given(*ARGUMENTS)
-@settings(max_examples=3_000)
+@settings(max_examples=1_000)
 def test_every_option_is_read_as_its_own_letter_in_many_examples(
     texts: list[str], ending: str, published: bool, index: int
 ) -> None:
