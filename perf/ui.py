@@ -38,7 +38,7 @@ EMPTY = (
 PROGRAMS = Path(sys.executable).parent
 PAGES = {
     "asset graph": ("asset-groups", "results"),
-    "catalog": ("assets", "warehouse"),
+    "catalog": ("assets", "report_page"),
     "automation": ("automation", "upkeep_checks"),
 }
 """Path of each page, and a text that it shows when it has its data."""
