@@ -37,7 +37,7 @@ test: .venv/installed-dev lint ## Lint, then run the everyday tests in four proc
 test-slow: .venv/installed-dev ## Run the tests that are marked slow, or a quarter of them (SHARD=1/4)
 	@commit=$$(git rev-parse --short HEAD); \
 	git diff --quiet HEAD -- . ':!$(SLOW_RUNS)' || commit="$$commit with changes"; \
-	$(BIN)/pytest -m "slow and not (engine or cluster or measurement)" -n 6 --dist loadscope \
+	$(BIN)/pytest -m "slow and not (engine or cluster or measurement)" -n 4 --dist loadscope \
 	  --no-loadscope-reorder --shard $(SHARD) && \
 	echo "$$(date -u +%Y-%m-%d) shard $(SHARD) passed at $$commit" >> $(SLOW_RUNS)
 
