@@ -43,8 +43,8 @@ _ARROW_TYPES: dict[type, pa.DataType] = {
 class _NoPandas(MetaPathFinder):
     """Prevents an import of pandas.
 
-    Arrow imports pandas with the first array that it builds, which takes 0.4 s and 60 MB, and again
-    when it needs pandas. So without pandas at the first array, only those who use pandas load it.
+    Arrow imports pandas with the first array that it builds, which takes 0.4 s and 60 MB. If that
+    fails, it imports pandas only when somebody asks for a data frame.
     """
 
     @classmethod

@@ -51,8 +51,8 @@ def ui(
     The results page is served, too, for this machine only, at the next port if it is
     free. The asset report_page links to it.
 
-    Exits with status 1 if the process with the code of the project ends, because
-    Dagster would show the UI and run no schedule and no sensor then.
+    Exits with status 1 if one of its processes ends, because Dagster could still
+    show the UI and run no schedule and no sensor.
     """
     from videomme_pipeline.project.project import (
         HOME_VARIABLE,
@@ -142,12 +142,18 @@ def _run(processes: _Processes, host: str, port: int) -> None:
         match entry:
             case {"grpc_server": _}:
                 locations.append(entry)
-            case {"python_module": {"module_name": m, "working_directory": d, "location_name": n}}:
+            case {
+                "python_module": {
+                    "module_name": module,
+                    "working_directory": folder,
+                    "location_name": name,
+                }
+            }:
                 sockets.append(str(processes.folder / f"{len(sockets)}.socket"))
-                locations.append({"grpc_server": {"socket": sockets[-1], "location_name": n}})
-                code = ("--module-name", m, "--working-directory", d, "--location-name", n)
+                locations.append({"grpc_server": {"socket": sockets[-1], "location_name": name}})
+                code = ("--module-name", module, "--location-name", name)
                 command = ("dagster", "code-server", "start", "--socket", sockets[-1], *_QUIET)
-                servers.append(processes.start(*command, *code))
+                servers.append(processes.start(*command, *code, "--working-directory", folder))
             case _:
                 raise ConfigurationError(
                     f"{_WORKSPACE}: an entry is neither `grpc_server` nor `python_module` with "
