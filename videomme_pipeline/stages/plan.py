@@ -73,11 +73,13 @@ class FailureGroup:
 @contextmanager
 def _without_garbage_search() -> Iterator[None]:
     """A plan keeps its millions of objects, and to search them takes a fifth of its time."""
+    was_enabled = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
-        gc.enable()
+        if was_enabled:
+            gc.enable()
 
 
 @_without_garbage_search()
