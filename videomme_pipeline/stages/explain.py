@@ -92,8 +92,10 @@ class Explanation:
     def _cause(self, state: PartitionState) -> Cause:
         stage = state.stage
         if state.freshness is Freshness.MISSING and not (
-            isinstance(stage, BenchmarkStage) and self._used_by_scores(stage, state.partition)
-        ):  # of a new project, these are all partitions
+            isinstance(stage, BenchmarkStage)
+            and self._used  # empty for a new project, most of whose partitions are missing
+            and self._used_by_scores(stage, state.partition)
+        ):
             return Cause.NEVER_BUILT
         return self.reasons(state)[0].cause
 

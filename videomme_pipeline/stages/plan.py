@@ -7,7 +7,7 @@ server.
 """
 
 import gc
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -79,6 +79,8 @@ def _without_garbage_search() -> Iterator[None]:
         yield
     finally:
         if was_enabled:
+            gc.freeze()
+            gc.unfreeze()  # as old objects, which the next searches leave out
             gc.enable()
 
 
@@ -116,10 +118,10 @@ def plan_project(
 
 def counts(states: Iterable[PartitionState]) -> dict[str, Counter[Freshness]]:
     """The number of fresh, stale, missing and failed partitions of each asset."""
-    by_asset: dict[str, Counter[Freshness]] = {}
+    by_asset: dict[str, Counter[Freshness]] = defaultdict(Counter)
     for state in states:
-        by_asset.setdefault(state.stage.label, Counter())[state.freshness] += 1
-    return by_asset
+        by_asset[state.stage.label][state.freshness] += 1
+    return dict(by_asset)
 
 
 def failure_groups(states: Iterable[PartitionState]) -> list[FailureGroup]:
@@ -159,9 +161,10 @@ def parents(stage: AnyStage, partition: Partition, upstream: AnyStage) -> list[P
             return []
     if not upstream.has_videos:
         return [partition_of(variant=variant)]
-    video = partition.video
+    if partition.video is not None:
+        return [partition_of(video=partition.video, variant=variant)]
     try:
-        videos = stage.benchmark.snapshot.questions if video is None else (video,)
+        videos = stage.benchmark.snapshot.questions
     except NotReadyError:
         return [WHOLE]
     return [partition_of(video=video, variant=variant) for video in videos]
