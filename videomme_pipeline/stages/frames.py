@@ -80,7 +80,7 @@ def _file_name(benchmark: BenchmarkState, partition: VideoVariant, _: str) -> St
     """The name of a file of frames, which benchmarks with the same video share."""
     content = benchmark.snapshot.content_hash(partition.video)
     settings = benchmark.snapshot.versions.frame_settings(*partition)
-    return StoredName(variant=content, video=None, fingerprint=settings)
+    return StoredName(content, None, settings)
 
 
 def _build(stage: BenchmarkStage, targets: Targets) -> BuildEvents:

@@ -131,16 +131,17 @@ class Snapshot:
         self._benchmark = benchmark
         self._content_hashes: dict[str, str | NotReadyError] = {}
         self._videos: dict[str, Video] = {}
-        self._listed = cache(benchmark.store.names)
+        self.names: Callable[[str], StageNames] = cache(self._names_of)
         self._selected: dict[Selection, Questions] = {}
         self.video_file: Callable[[str], VideoSource] = cache(self._video_file_of)
         self.subtitle_hash: Callable[[str], str | None] = cache(self._subtitle_hash_of)
 
-    def names(self, stage: str) -> StageNames:
+    def _names_of(self, stage: str) -> StageNames:
         """The names of the files of a stage, when they were first needed."""
+        benchmark = self._benchmark
         if stage == "frames":  # all benchmarks share them
-            return self._listed(stage)
-        return self._listed(self._benchmark.name, stage)
+            return benchmark.store.names(stage)
+        return benchmark.store.names(benchmark.name, stage)
 
     def path(
         self, stage: str, fingerprint: str, *, variant: str | None = None, video: str | None = None
