@@ -26,7 +26,7 @@ from tempfile import TemporaryDirectory
 
 import httpx2
 import psutil
-from playwright.sync_api import sync_playwright
+from playwright.sync_api import Request, sync_playwright
 
 from tests.support.browser import CHROMIUM_FLAGS
 from tests.support.commands import environment_of
@@ -109,7 +109,11 @@ def pages(port: int) -> dict[str, float]:
         of_assets = {key: (f"assets/{key}", "Code location") for key in keys}
         for name, (path, text) in (PAGES | of_assets).items():
             page, answered = context.new_page(), list[float]()
-            page.on("requestfinished", lambda _, times=answered: times.append(time.perf_counter()))
+
+            def note_time(_: Request, times: list[float] = answered) -> None:
+                times.append(time.perf_counter())
+
+            page.on("requestfinished", note_time)
             began = time.perf_counter()
             page.goto(f"{address}/{path}")
             page.get_by_text(text).first.wait_for()
