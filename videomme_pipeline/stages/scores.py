@@ -20,15 +20,8 @@ from videomme_pipeline.project.answers.scores import (
 from videomme_pipeline.project.state.benchmark import BenchmarkState
 from videomme_pipeline.project.state.partitions import Dimension, VariantPartition
 from videomme_pipeline.reports.terminal.tables import at_least, interval, percent
-from videomme_pipeline.scoring.findings.run import EvaluatedVideo
 from videomme_pipeline.scoring.readers.read_answer import READERS
-from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
-from videomme_pipeline.scoring.statistics.breakdowns import (
-    AccuracyRow,
-    GroupScoreRow,
-    breakdowns,
-    group_breakdowns,
-)
+from videomme_pipeline.scoring.scored_question import EvaluatedVideo, Outcome, ScoredQuestion
 from videomme_pipeline.stages.facts import chart_picture
 from videomme_pipeline.stages.stage import (
     BenchmarkStage,
@@ -174,6 +167,13 @@ def _breakdown_facts(rows: Sequence[ScoredQuestion]) -> dict[str, object]:
 
 def _parts(benchmark: Benchmark, rows: Sequence[ScoredQuestion]) -> list[_Part]:
     """The score of all questions or complete groups, then by each facet. `n` is their number."""
+    from videomme_pipeline.scoring.statistics.breakdowns import (  # noqa: PLC0415 - loads SciPy
+        AccuracyRow,
+        GroupScoreRow,
+        breakdowns,
+        group_breakdowns,
+    )
+
     grouped = benchmark.grouping is not None
     measure, scale = (Measure.GROUP_SCORE, 100) if grouped else (Measure.ACCURACY, 1)
     scores: Mapping[str, Sequence[AccuracyRow | GroupScoreRow]] = (
