@@ -99,7 +99,7 @@ def plan_project(
     project.observe_servers(evaluations, is_stored=False)
     stages = all_stages(project)
     states: list[PartitionState] = []
-    not_fresh: dict[AnyStage, set[Partition]] = {}
+    not_fresh: dict[AnyStage, dict[Partition, PartitionState]] = {}
     with ThreadPoolExecutor() as pool:  # an object store answers several listings at a time
         for stage in stages:
             if isinstance(stage, BenchmarkStage):
@@ -111,7 +111,9 @@ def plan_project(
             if partitions and upstream.label in stage.upstream
         }
         planned = _plan_stage(stage, evaluations, waiting)
-        not_fresh[stage] = {s.partition for s in planned if s.freshness is not Freshness.FRESH}
+        not_fresh[stage] = {
+            state.partition: state for state in planned if state.freshness is not Freshness.FRESH
+        }
         states += planned
     return states
 
@@ -173,7 +175,7 @@ def parents(stage: AnyStage, partition: Partition, upstream: AnyStage) -> list[P
 def _plan_stage(
     stage: AnyStage,
     evaluations: Sequence[str] | None,
-    waiting: dict[AnyStage, set[Partition]],
+    waiting: dict[AnyStage, dict[Partition, PartitionState]],
 ) -> list[PartitionState]:
     """The states of one stage. `waiting` has the partitions upstream that are not fresh."""
     try:
@@ -192,23 +194,31 @@ def _plan_stage(
 def _state_of(
     stage: AnyStage,
     partition: Partition,
-    waiting: dict[AnyStage, set[Partition]],
+    waiting: dict[AnyStage, dict[Partition, PartitionState]],
     failure: Failure | None,
 ) -> PartitionState:
     """The state of one partition, whose last attempt ended with `failure`."""
-    fingerprint, is_stored, reason, waits = None, False, "", False
+    fingerprint, is_stored, reason = None, False, ""
+    parent = next(
+        (
+            states[key]
+            for upstream, states in waiting.items()
+            for key in parents(stage, partition, upstream)
+            if key in states
+        ),
+        None,
+    )
     try:
-        fingerprint = stage.fingerprint(partition)
-        is_stored = stage.has(partition, fingerprint)
+        # The fingerprint of a video's prompts contains those of its frames, and so on.
+        if not (parent and parent.partition.variant and partition.video) or parent.fingerprint:
+            fingerprint = stage.fingerprint(partition)
+            is_stored = stage.has(partition, fingerprint)
     except VideoMMEError as error:
         reason = str(error)
     # The fingerprint of a stage of a benchmark says everything about its parents.
-    checked = {} if is_stored and isinstance(stage, BenchmarkStage) else waiting
-    for upstream, partitions in checked.items():
-        if not partitions.isdisjoint(parents(stage, partition, upstream)):
-            # One text for all partitions.
-            waits, reason = True, intern(f"its parent in {upstream.label} is not fresh")
-            break
+    waits = parent is not None and not (is_stored and isinstance(stage, BenchmarkStage))
+    if parent and waits:  # one text for all partitions
+        reason = intern(f"its parent in {parent.stage.label} is not fresh")
     if is_stored and not waits:
         freshness = Freshness.FRESH
     elif failure is not None and failure.fingerprint == (fingerprint or UNKNOWN):
