@@ -199,15 +199,7 @@ def _state_of(
 ) -> PartitionState:
     """The state of one partition, whose last attempt ended with `failure`."""
     fingerprint, is_stored, reason = None, False, ""
-    parent = next(
-        (
-            states[key]
-            for upstream, states in waiting.items()
-            for key in parents(stage, partition, upstream)
-            if key in states
-        ),
-        None,
-    )
+    parent = _waiting_parent(stage, partition, waiting) if waiting else None
     try:
         # The fingerprint of a video's prompts contains those of its frames, and so on.
         if not (parent and parent.partition.variant and partition.video) or parent.fingerprint:
@@ -230,6 +222,17 @@ def _state_of(
         freshness = Freshness.MISSING
         reason = reason or "never built"
     return PartitionState(stage, partition, freshness, fingerprint, reason, waits)
+
+
+def _waiting_parent(
+    stage: AnyStage, partition: Partition, waiting: dict[AnyStage, dict[Partition, PartitionState]]
+) -> PartitionState | None:
+    """The first parent of a partition that is not fresh."""
+    for upstream, states in waiting.items():
+        for parent in parents(stage, partition, upstream):
+            if parent in states:
+                return states[parent]
+    return None
 
 
 def _was_built(stage: AnyStage, partition: Partition) -> bool:

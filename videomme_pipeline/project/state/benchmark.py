@@ -281,7 +281,7 @@ class Snapshot:
             raise NotReadyError(str(content))  # a raised error would keep its traceback in memory
         return content
 
-    def _find_content_hash(self, video_id: str) -> str:
+    def _find_content_hash(self, video_id: str) -> str | NotReadyError:
         names = self.names("videos")
         try:
             path = self.video_file(video_id)
@@ -300,9 +300,8 @@ class Snapshot:
                 f"video {video_id}: its file {path} cannot be read ({error.strerror}); "
                 "replace or remove it"
             ) from error
-        if digest is None:
-            raise NotReadyError(f"video {video_id} has not been read yet; materialize `videos`")
-        return digest
+        unread = f"video {video_id} has not been read yet; materialize `videos`"
+        return digest or NotReadyError(unread)
 
     def _subtitle_hash_of(self, video_id: str) -> str | None:
         """Hash of a video's subtitle file, or None. Raises NotReadyError if it cannot be read."""
