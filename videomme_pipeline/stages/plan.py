@@ -111,9 +111,7 @@ def plan_project(
             if partitions and upstream.label in stage.upstream
         }
         planned = _plan_stage(stage, evaluations, waiting)
-        not_fresh[stage] = {
-            state.partition: state for state in planned if state.freshness is not Freshness.FRESH
-        }
+        not_fresh[stage] = {s.partition: s for s in planned if s.freshness is not Freshness.FRESH}
         states += planned
     return states
 

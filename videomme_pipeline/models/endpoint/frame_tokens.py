@@ -1,6 +1,7 @@
 """Prompt tokens of frames by the published rules of model families (`frame_tokens.yaml`)."""
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from math import ceil, floor, inf, log, sqrt
 from pathlib import Path
 from typing import Annotated
@@ -207,18 +208,20 @@ class Family(Spec):
         return "qwen3_vl" if self.video.per_video else "qwen2_vl"
 
 
-_FAMILIES = {
-    name: family
-    for rule in read_yaml(Path(__file__).with_name("frame_tokens.yaml"))["families"]
-    for family in [parse_spec(rule, Family, f"token rule {rule['names']}")]
-    for name in (*family.model_types, *family.names)
-}
+@cache
+def _families() -> Mapping[str, Family]:
+    return {
+        name: family
+        for rule in read_yaml(Path(__file__).with_name("frame_tokens.yaml"))["families"]
+        for family in [parse_spec(rule, Family, f"token rule {rule['names']}")]
+        for name in (*family.model_types, *family.names)
+    }
 
 
 def _known(family: str) -> str:
-    if family in _FAMILIES:
+    if family in _families():
         return family
-    hint = nearest(family, tuple(_FAMILIES))
+    hint = nearest(family, tuple(_families()))
     raise ValueError(f"{family!r} is no family with a token rule, {hint}")
 
 
@@ -294,6 +297,6 @@ def context_problem(
 def family_of(model: str) -> Family | None:
     """The family of a model by its name, or None if it has no published rule."""
     name = model.lower().rsplit("/", 1)[-1]
-    starts = (start for start in _FAMILIES if name.startswith(start))
+    starts = (start for start in _families() if name.startswith(start))
     start = next((start for start in starts if not name.startswith(f"{start}.")), "")
-    return _FAMILIES.get(start)
+    return _families().get(start)
