@@ -294,11 +294,12 @@ def _walk(folder: str, prefix: str = "") -> Iterator[str]:
     """
     with suppress(FileNotFoundError, NotADirectoryError), os.scandir(folder) as entries:
         for entry in entries:
+            name = prefix + entry.name
             try:
-                is_folder, is_file = entry.is_dir(), entry.is_file()
+                is_file = name.endswith(".parquet") or entry.is_file()
             except OSError:
-                is_folder, is_file = False, True
-            if is_file or entry.name.endswith(".parquet"):
-                yield prefix + entry.name
-            elif is_folder and prefix.count("/") < _DEPTH - 1:
-                yield from _walk(entry.path, f"{prefix}{entry.name}/")
+                is_file = True
+            if is_file:
+                yield name
+            elif entry.is_dir() and prefix.count("/") < _DEPTH - 1:
+                yield from _walk(entry.path, f"{name}/")
