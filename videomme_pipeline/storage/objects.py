@@ -149,7 +149,8 @@ def open_folder(root: str | Path | UPath, name: str) -> UPath:
         if not is_local(path):
             atexit.register(_stop_thread)
             path = UPath(path, use_listings_cache=False)
-        _ = path.fs  # loads the package of the file system
+        if "s3" in path.fs.protocol and path.fs.session is None:
+            path.fs.session = _s3_session(path.fs)
     except Exception as error:  # each package of fsspec has its own errors
         problem = one_line(str(error)) or type(error).__name__
         raise ConfigurationError(
@@ -157,6 +158,20 @@ def open_folder(root: str | Path | UPath, name: str) -> UPath:
             "another folder"
         ) from error
     return path
+
+
+def _s3_session(files: Any) -> object:
+    """The session that s3fs would create. Its usual way to read times is most of a listing."""
+    from aiobotocore.session import AioSession  # noqa: PLC0415 - as s3fs, which a user chose
+    from botocore.utils import parse_timestamp  # noqa: PLC0415
+
+    session = AioSession(**files.kwargs)
+    session.get_component("response_parser_factory").set_parser_defaults(
+        timestamp_parser=lambda text: (
+            datetime.fromisoformat(text) if str(text).endswith("Z") else parse_timestamp(text)
+        )
+    )
+    return session
 
 
 def _stop_thread() -> None:
