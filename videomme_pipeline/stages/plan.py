@@ -198,18 +198,19 @@ def _state_of(
     """The state of one partition, whose last attempt ended with `failure`."""
     fingerprint, is_stored, reason = None, False, ""
     parent = _waiting_parent(stage, partition, waiting) if waiting else None
+    # The fingerprint of the prompts of a video contains those of its frames, and so on.
+    is_unknown = parent and parent.partition.variant and partition.video and not parent.fingerprint
     try:
-        # The fingerprint of a video's prompts contains those of its frames, and so on.
-        if not (parent and parent.partition.variant and partition.video) or parent.fingerprint:
+        if not is_unknown:
             fingerprint = stage.fingerprint(partition)
             is_stored = stage.has(partition, fingerprint)
     except VideoMMEError as error:
         reason = str(error)
-    # The fingerprint of a stage of a benchmark says everything about its parents.
-    waits = parent is not None and not (is_stored and isinstance(stage, BenchmarkStage))
-    if parent and waits:  # one text for all partitions
-        reason = intern(f"its parent in {parent.stage.label} is not fresh")
-    if is_stored and not waits:
+    if is_stored and isinstance(stage, BenchmarkStage):
+        parent = None  # the fingerprint says everything about the parents
+    if parent:
+        reason = intern(f"its parent in {parent.stage.label} is not fresh")  # one text for all
+    if is_stored and not parent:
         freshness = Freshness.FRESH
     elif failure is not None and failure.fingerprint == (fingerprint or UNKNOWN):
         freshness, reason = Freshness.FAILED, failure.reason
@@ -219,7 +220,7 @@ def _state_of(
     else:
         freshness = Freshness.MISSING
         reason = reason or "never built"
-    return PartitionState(stage, partition, freshness, fingerprint, reason, waits)
+    return PartitionState(stage, partition, freshness, fingerprint, reason, parent is not None)
 
 
 def _waiting_parent(

@@ -137,11 +137,9 @@ class Snapshot:
         self.subtitle_hash: Callable[[str], str | None] = cache(self._subtitle_hash_of)
 
     def _names_of(self, stage: str) -> StageNames:
-        """The names of the files of a stage, when they were first needed."""
-        benchmark = self._benchmark
-        if stage == "frames":  # all benchmarks share them
-            return benchmark.store.names(stage)
-        return benchmark.store.names(benchmark.name, stage)
+        """The names of the files of a stage, when first needed. All benchmarks share frames."""
+        name, store = self._benchmark.name, self._benchmark.store
+        return store.names(stage) if stage == "frames" else store.names(name, stage)
 
     def path(
         self, stage: str, fingerprint: str, *, variant: str | None = None, video: str | None = None
