@@ -128,7 +128,7 @@ def test_the_first_plan_needs_no_package_that_stores_draws_or_computes_scores(
     run: Run, tmp_path: Path
 ) -> None:
     definitions = "videomme_pipeline.assets.definitions"
-    without = f"altair av duckdb {definitions} openai scipy.special sqlalchemy"
+    without = f"altair av duckdb {definitions} filelock jinja2 openai scipy sqlalchemy"
     ended = run("run", "--dry-run", without=without)
     assert ended.returncode == 0, ended.stderr
     assert not (tmp_path / "home").exists()

@@ -78,8 +78,6 @@ def run(
     only what is missing.
     """
     note(PLANNING)
-    from videomme_pipeline.cli.stored_scores import score_tables, show_score_tables
-
     with open_for_plan(evaluations) as project:
         names = arguments.evaluations_to_run(project.configuration, evaluations, benchmark)
         if verify:
@@ -90,6 +88,8 @@ def run(
         if only or shard:
             _run_shard(project, names, only, shard, as_json=as_json)
             return
+        from videomme_pipeline.cli.stored_scores import score_tables, show_score_tables
+
         refreshed = _refresh(project, names, max_cost)
         scores = score_tables(project.store, names)
         if as_json:
