@@ -12,14 +12,8 @@ from videomme_pipeline.project.state.benchmark import BenchmarkState
 from videomme_pipeline.project.state.failures import Failure
 from videomme_pipeline.project.state.partitions import Partition, VariantPartition, VideoVariant
 from videomme_pipeline.responses.estimate import CostEstimate
+from videomme_pipeline.stages import stage as stages
 from videomme_pipeline.stages.plan import Freshness, PartitionState, plan_project
-from videomme_pipeline.stages.stage import (
-    AnyStage,
-    BenchmarkStage,
-    BuildFailure,
-    BuildResult,
-    Target,
-)
 from videomme_pipeline.storage.results import record_shown
 
 
@@ -30,12 +24,12 @@ class NotSelected:
     partition: Partition
 
 
-RefreshEvent: TypeAlias = BuildResult | Target | NotSelected
+RefreshEvent: TypeAlias = stages.BuildResult | stages.Target | NotSelected
 """A target without a result was stored before."""
 
 
 def refresh(
-    stage: AnyStage, requested: Sequence[Partition], *, builds: bool = True
+    stage: stages.AnyStage, requested: Sequence[Partition], *, builds: bool = True
 ) -> Iterator[RefreshEvent]:
     """Build the stale partitions among `requested`, and yield each once it is stored.
 
@@ -45,7 +39,7 @@ def refresh(
     failures: dict[Partition, Failure] = {}
     for failed in stage.prepare(requested) if builds else ():
         failures[failed.partition] = Failure(failed.reason)
-    stale: dict[Partition, Target] = {}
+    stale: dict[Partition, stages.Target] = {}
     for partition in requested:
         if partition in failures:
             continue
@@ -64,7 +58,7 @@ def refresh(
     if not builds:
         return
     for result in stage.build(list(stale.values())) if stale else ():
-        if isinstance(result, BuildFailure):
+        if isinstance(result, stages.BuildFailure):
             fingerprint = stale[result.partition].fingerprint
             failures[result.partition] = Failure(result.reason, fingerprint)
         else:
@@ -140,7 +134,7 @@ def estimate_costs(states: Iterable[PartitionState]) -> list[CostEstimate]:
         stage, partition = state.stage, state.partition
         if state.freshness is Freshness.FRESH or not stage.asks_models:
             continue
-        assert isinstance(stage, BenchmarkStage)
+        assert isinstance(stage, stages.BenchmarkStage)
         if isinstance(partition, VideoVariant):
             videos[stage.benchmark, partition.variant].append(partition.video)
         elif isinstance(partition, VariantPartition):
