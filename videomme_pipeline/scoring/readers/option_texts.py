@@ -101,7 +101,8 @@ def set_answer_mark_aside(text: str, texts: OptionTexts) -> str:
         for letter, option in texts.items()
         if any(option.match(line, word.start) for word in words_from(line))
     ]
-    is_mark = not line or (len(stated) == 1 and Letter.A not in stated)
+    is_value = len(stated) == 1 or line.strip(" .").isdecimal()  # "A: 1871"
+    is_mark = not line or (is_value and Letter.A not in stated)
     return blank_spans(text, [mark.span()]) if is_mark else text
 
 
