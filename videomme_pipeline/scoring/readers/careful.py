@@ -379,9 +379,9 @@ def _strongest(
     if chosen.several or (chosen.is_of_case and len(cases) > 1):
         return Reading(None, "several_letters", (chosen.start, chosen.end))
     is_cut_off = text.rstrip()[-1:].isalnum()
-    different = len({peer.letter for peer in peers if not peer.several})
+    named = {own.letter for own in candidates if own.role in (top, Role.ALONE) and not own.several}
     is_unsure = top < Role.CHOSEN or chosen.is_also or (top < Role.DECLARED and is_cut_off)
-    if different > (1 if is_unsure else 2):
+    if len(named) > (1 if is_unsure else 2):
         return Reading(None, "several_letters", (peers[0].start, chosen.end))
     return _offered(chosen.letter, (chosen.start, chosen.end), top.name.lower(), letters)
 
@@ -419,8 +419,8 @@ def _list_items(text: str) -> dict[int, bool]:
     if labels and "\n\n" not in rest:
         start = max(0, labels[-1].start() - _MAX_NUMBER_CHARACTERS)
         names = "".join(label[1].upper() for label in labels[-4:])
-        is_third = len(names) == 3 and len(text) - labels[-1].end() > 2
-        is_cut_off = names[1:] and (rest[-1:].isalnum() or (names[3:] and "\n" in rest))
+        is_third = names[2:] and len(text) - labels[-1].end() > 2
+        is_cut_off = names[1:] and rest[-1:].isalnum()
         is_item = names in "ABCDEFGHIJKLMN" and (is_third or is_cut_off)
         if not is_item and _LAST_PARAGRAPH.search(text, start, labels[-1].start()):
             labels.pop()
