@@ -404,6 +404,7 @@ _ITEM_NUMBER = re.compile(r"(?:^|\n)[^\w\n]*\d+[.)][^\w\n]*")
 _UNFINISHED = re.compile(r"[^\n]*[.:][^\w\n]+\w[^.!?\n]*\Z(?<![.!?*\"')])")
 _ASKED = re.compile(r"\?[^\w\n]*\n[^\w\n]*A[^\w:]*\Z")
 _YES_OR_NO = re.compile(r"\W*(?:yes|no|true|false)\W*", re.IGNORECASE)
+_ALL = "ABCDEFGHIJKLMN"
 _MAX_ITEM_CHARACTERS = 160
 _MAX_NUMBER_CHARACTERS = 12
 
@@ -418,11 +419,10 @@ def _list_items(text: str) -> dict[int, bool]:
     rest = text[labels[-1].end() :].rstrip() if labels else ""
     if labels and "\n\n" not in rest:
         start = max(0, labels[-1].start() - _MAX_NUMBER_CHARACTERS)
-        names = "".join(label[1].upper() for label in labels[-4:])
-        is_third = names[2:] and len(text) - labels[-1].end() > 2
-        is_cut_off = names[1:] and rest[-1:].isalnum()
-        is_item = names in "ABCDEFGHIJKLMN" and (is_third or is_cut_off)
-        if not is_item and _LAST_PARAGRAPH.search(text, start, labels[-1].start()):
+        names = "".join(label[1].upper() for label in labels[-3:])
+        is_third = names[2:] and names in _ALL and len(text) - labels[-1].end() > 2
+        is_cut_off = names[1:] and names[-2:] in _ALL and rest[-1:].isalnum()
+        if not (is_third or is_cut_off) and _LAST_PARAGRAPH.search(text, start, labels[-1].start()):
             labels.pop()
     listed = _in_sequence(text, labels)
     number_ends = {number.end() for number in _ITEM_NUMBER.finditer(text)}

@@ -206,7 +206,7 @@ def _read_explanation(answer: str, texts: OptionTexts) -> Reading | None:
     while sentences and PATTERNS["offers_help"].match(answer, *sentences[-1]):
         sentences.pop()
     label = answer[slice(*sentences[-2])].strip() if sentences[1:] else ""
-    if not sentences or len(label) == 2:
+    if not sentences or (len(label) == 2 and label[0].isalpha()):
         return None  # "… B. The last item of a list"
     last = sentences[-1]
     if so := _SO.search(answer, *last):
