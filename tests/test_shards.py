@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.paths import ROOT
-from tests.support.shards import distribute, recorded
+from tests.support.shards import distribute, mixed, parse, recorded
 
 NAMES = st.sets(st.text("abc", min_size=1), max_size=20)
 
@@ -22,12 +22,18 @@ def test_every_file_is_in_exactly_one_shard(
     shards = distribute(files, seconds, count)
     assert sorted(file for shard in shards for file in shard) == sorted(files)
     assert shards == distribute(sorted(files, reverse=True), seconds, count)
+    assert all(sorted(mixed(shard, seconds)) == sorted(shard) for shard in shards)
 
 
 def test_the_longest_files_are_in_different_shards() -> None:
     seconds = {"a": 100.0, "b": 90.0, "c": 80.0, "d": 30.0, "e": 20.0, "f": 10.0}
     shards = distribute(seconds, seconds, 3)
     assert shards == [["a", "f"], ["b", "e"], ["c", "d"]]
+
+
+def test_long_files_take_turns_with_shorter_ones() -> None:
+    seconds = {"a": 100.0, "b": 90.0, "c": 80.0, "d": 70.0, "e": 60.0, "f": 50.0}
+    assert mixed([*seconds], seconds) == ["a", "c", "d", "b", "e", "f"]
 
 
 @pytest.mark.parametrize("slow", [True, False])
@@ -53,11 +59,16 @@ def test_two_shards_are_all_tests() -> None:
     assert first | second == collected()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("shard", ["0/4", "5/4", "1", "one/4"])
 def test_a_shard_that_does_not_exist_is_an_error(shard: str) -> None:
+    with pytest.raises(pytest.UsageError, match="write 1/4 for the first of four parts"):
+        parse(shard)
+
+
+@pytest.mark.slow
+def test_such_a_shard_ends_the_command() -> None:
     with pytest.raises(subprocess.CalledProcessError) as failed:
-        collected("--shard", shard)
+        collected("--shard", "0/4")
     assert "write 1/4 for the first of four parts" in failed.value.stderr
 
 

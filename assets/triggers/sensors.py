@@ -18,7 +18,7 @@ def run_failures_sensor(prefix: str) -> dg.SensorDefinition:
 
     @dg.run_failure_sensor(
         name="run_failures",
-        minimum_interval_seconds=60,
+        minimum_interval_seconds=120,
         default_status=dg.DefaultSensorStatus.RUNNING,
         description="Send an alert to VIDEOMME_ALERT_URLS when a run fails.",
     )
@@ -95,6 +95,6 @@ def results_sensor() -> dg.AutomationConditionSensorDefinition:
         "results",
         target=selection.tag("stage", "warehouse") | selection.tag("stage", "report_page"),
         default_status=dg.DefaultSensorStatus.RUNNING,
-        minimum_interval_seconds=60,
+        minimum_interval_seconds=120,
         description="Rebuild the warehouse and the report when scores or nightly runs change.",
     )

@@ -4,8 +4,10 @@ import socket
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tests.support.cli import use, videomme
+from tests.support.ports import free_port
 
 
 @pytest.fixture
@@ -37,4 +39,17 @@ def test_a_ui_without_a_workspace_ends_with_one_sentence(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert "workspace.yaml: no such file; write it with" in videomme("ui").failed_with
+    assert not (root / "home").exists(), "nothing was started"
+
+
+@pytest.mark.parametrize("entries", [None, 3, {}, [{"python_file": "a.py"}]])
+def test_a_ui_with_an_odd_workspace_ends_with_one_sentence(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, entries: object
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "workspace.yaml").write_text(yaml.safe_dump({"load_from": entries}))
+    ended = videomme("ui", "--port", str(free_port()))
+    assert ended.status == 1
+    _, message = ended.err.splitlines()
+    assert message.startswith("Error: workspace.yaml: an entry is neither `grpc_server` nor")
     assert not (root / "home").exists(), "nothing was started"

@@ -27,8 +27,7 @@ from videomme_pipeline.project.state.partitions import WHOLE, VideoPartition
 from videomme_pipeline.prompts.render import Prompt
 from videomme_pipeline.responses.journal_databases import SqliteJournal
 from videomme_pipeline.responses.response import AttemptRow, Response
-from videomme_pipeline.scoring.findings.run import EvaluatedVideo
-from videomme_pipeline.scoring.scored_question import ScoredQuestion
+from videomme_pipeline.scoring.scored_question import EvaluatedVideo, ScoredQuestion
 from videomme_pipeline.stages.shared import ReportPage
 from videomme_pipeline.storage.layout import Store
 from videomme_pipeline.storage.objects import FileState

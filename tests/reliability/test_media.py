@@ -331,9 +331,11 @@ DECODERS: Mapping[str, Kind] = {
 }
 """Faults of tests/support/faulty_libav, in a real child process."""
 
+TIME_LIMIT_SECONDS = 8
+TOO_LONG = f"not finished after {TIME_LIMIT_SECONDS} s, so it was stopped"
 HANGS: Mapping[str, Kind] = {
-    "decoder hangs": fails("not finished after 20 s, so it was stopped", write_video),
-    "slow to index": fails("not finished after 20 s, so it was stopped", slow_to_index),
+    "decoder hangs": fails(TOO_LONG, write_video),
+    "slow to index": fails(TOO_LONG, slow_to_index),
 }
 
 KINDS: Mapping[str, Kind] = {
@@ -417,7 +419,7 @@ def test_every_kind_of_video_decodes_or_fails_with_its_reason(tmp_path: Path) ->
 
 @pytest.mark.slow
 def test_videos_that_take_too_long_are_stopped_and_the_others_decode(tmp_path: Path) -> None:
-    assert unexpected(tmp_path, HANGS, 20) == {}
+    assert unexpected(tmp_path, HANGS, TIME_LIMIT_SECONDS) == {}
 
 
 def test_no_video_opens_a_connection(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import os
 import random
 import signal
+import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from tests.support.s3_server import CAN_RUN, WHY_NOT, S3Server, s3_environment, 
 from videomme_pipeline.errors import StorageError
 from videomme_pipeline.storage import parquet
 from videomme_pipeline.storage.layout import LOCAL, Store
-from videomme_pipeline.storage.objects import list_objects, open_folder, put_file
+from videomme_pipeline.storage.objects import list_objects, object_state, open_folder, put, put_file
 from videomme_pipeline.storage.publish import publish
 from videomme_pipeline.storage.tables import verify
 
@@ -269,6 +270,15 @@ def test_a_listing_has_the_files_of_other_processes(server: S3Server) -> None:
         other.pipe_file(f"bucket/shared/packets/{name}.parquet", b"PAR1")
         assert store.files("packets")[-1].stem == name
         assert store.files("packets")[-1].exists()
+
+
+def test_a_listing_has_the_times_of_the_objects(server: S3Server) -> None:
+    folder = open_folder("s3://bucket/times", "VIDEOMME_DATA")
+    put(folder / "a", b"a")
+    (listed,) = list_objects(folder).values()
+    assert listed == (state := object_state(folder / "a"))
+    assert listed.modified == pytest.approx(state.modified, abs=1)
+    assert listed.modified == pytest.approx(time.time(), abs=60)
 
 
 def test_of_two_writers_of_a_new_object_one_succeeds(server: S3Server) -> None:

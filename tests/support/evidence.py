@@ -11,8 +11,8 @@ from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.benchmarks.selection import group_by_video
 from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.models.video_llm import Usage
-from videomme_pipeline.scoring.findings.run import EvaluatedVideo, Run
-from videomme_pipeline.scoring.scored_question import Answer, Outcome
+from videomme_pipeline.scoring.findings.run import Run
+from videomme_pipeline.scoring.scored_question import Answer, EvaluatedVideo, Outcome
 
 VIDEOS = ("001", "002", "003", "004")
 BENCHMARK = find_benchmark("videomme").model_copy(

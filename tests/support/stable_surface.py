@@ -22,8 +22,11 @@ from videomme_pipeline.project.schemas import schemas
 from videomme_pipeline.prompts.render import Prompt
 from videomme_pipeline.responses.response import AttemptRow, Response
 from videomme_pipeline.rows import arrow_schema
-from videomme_pipeline.scoring.findings.run import EvaluatedVideo
-from videomme_pipeline.scoring.scored_question import ObservedQuestion, ScoredQuestion
+from videomme_pipeline.scoring.scored_question import (
+    EvaluatedVideo,
+    ObservedQuestion,
+    ScoredQuestion,
+)
 from videomme_pipeline.scoring.verdicts import Checkpoint, RecordedLook
 from videomme_pipeline.storage.layout import Store
 from videomme_pipeline.subtitles.align import AlignedLine

@@ -7,8 +7,7 @@ from upath import UPath
 
 from videomme_pipeline.fingerprint import text_fingerprint
 from videomme_pipeline.responses.response import Response
-from videomme_pipeline.scoring.findings.run import EvaluatedVideo
-from videomme_pipeline.scoring.scored_question import ScoredQuestion
+from videomme_pipeline.scoring.scored_question import EvaluatedVideo, ScoredQuestion
 from videomme_pipeline.storage.layout import Store
 from videomme_pipeline.storage.names import StoredName
 from videomme_pipeline.storage.results import Results, record_shown

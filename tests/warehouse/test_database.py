@@ -31,8 +31,12 @@ from videomme_pipeline.evaluation.folder import reserved_columns
 from videomme_pipeline.frames.cache import DecodeTime
 from videomme_pipeline.models.video_llm import FailureKind, Usage
 from videomme_pipeline.responses.response import AttemptRow, Served
-from videomme_pipeline.scoring.findings.run import EvaluatedVideo
-from videomme_pipeline.scoring.scored_question import ObservedQuestion, Outcome, ScoredQuestion
+from videomme_pipeline.scoring.scored_question import (
+    EvaluatedVideo,
+    ObservedQuestion,
+    Outcome,
+    ScoredQuestion,
+)
 from videomme_pipeline.scoring.statistics.breakdowns import breakdown, group_breakdowns
 from videomme_pipeline.scoring.statistics.compare import compare
 from videomme_pipeline.scoring.statistics.estimates import clustered_mean, with_accuracy_interval

@@ -10,7 +10,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import NoReturn
@@ -18,7 +18,6 @@ from typing import NoReturn
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _SHOW_CURSOR = "\x1b[?25h\n"
 _STANDARD_OUTPUT, _STANDARD_ERROR = 1, 2
-_WAKE_UP_SECONDS = 0.1
 
 _actions: list[tuple[Callable[[], str], float]] = []
 """The actions of a stop, and the seconds that each may take."""
@@ -57,16 +56,18 @@ def run_stoppable(command: Callable[[], None]) -> None:
         terminal = os.dup(_STANDARD_ERROR)  # Dagster redirects it while it runs a step
     received: list[int] = []
     gc.set_threshold(500_000)  # imports create a million objects, and none of them is garbage
+    awakened, awaken = os.pipe()
+    os.set_blocking(awaken, False)
+    signal.set_wakeup_fd(awaken, warn_on_full_buffer=False)
     # A handler may interrupt an import or the owner of a lock, so it only notes the signal.
     _handle_signals(lambda number, _frame: received.append(number))
     # Keep Ctrl-C, which a terminal sends to all processes, away from child processes.
     blocked = (signal.SIG_BLOCK, [signal.SIGINT])
     with ThreadPoolExecutor(1, initializer=signal.pthread_sigmask, initargs=blocked) as threads:
         ended = threads.submit(_status, command)
-        # The kernel may interrupt any thread, but the handler runs when the main thread wakes up.
-        has_ended = False
-        while not has_ended:
-            has_ended = bool(wait([ended], timeout=_WAKE_UP_SECONDS).done)
+        ended.add_done_callback(lambda _: os.write(awaken, b"\0"))
+        while not ended.done():
+            os.read(awakened, 1)  # a handler runs only when the main thread wakes up
             if received:
                 _stop(received[0], terminal)
     _handle_signals(signal.SIG_DFL)

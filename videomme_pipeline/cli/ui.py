@@ -138,7 +138,8 @@ def _run(processes: _Processes, host: str, port: int) -> None:
     from videomme_pipeline.configuration import read_yaml
 
     sockets, servers, locations = list[str](), list[int](), list[object]()
-    for entry in read_yaml(Path(_WORKSPACE)).get("load_from") or [None]:
+    entries = read_yaml(Path(_WORKSPACE)).get("load_from")
+    for entry in entries if entries and isinstance(entries, list) else [None]:
         match entry:
             case {"grpc_server": _}:
                 locations.append(entry)

@@ -22,13 +22,13 @@ from videomme_pipeline.benchmarks.registry import find_benchmark
 from videomme_pipeline.configuration import parse_spec
 from videomme_pipeline.errors import ConfigurationError, PromptError
 from videomme_pipeline.fingerprint import Spec
-from videomme_pipeline.prompts import sandbox
 from videomme_pipeline.subtitles.align import AlignedLine, Alignment
 
 _WRITTEN_SECONDS = r"\{seconds:\.(\d)f\}"
 """The place of the seconds in `frame_times`, and the number of their decimals."""
 FrameTimes = Annotated[str, Field(max_length=100, pattern=_WRITTEN_SECONDS)]
 """The time of a frame in words, such as `<{seconds:.1f} seconds>` of Qwen3-VL's processor."""
+MAX_TEMPLATE_CHARACTERS = 100_000
 RENDER_VERSION = 1
 """Part of the fingerprint of every prompt. Increase it when a template renders to another text."""
 
@@ -112,8 +112,8 @@ class Template(Spec):
     """
 
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")
-    text: str = Field(max_length=sandbox.MAX_TEMPLATE_CHARACTERS)
-    system: str | None = Field(default=None, max_length=sandbox.MAX_TEMPLATE_CHARACTERS)
+    text: str = Field(max_length=MAX_TEMPLATE_CHARACTERS)
+    system: str | None = Field(default=None, max_length=MAX_TEMPLATE_CHARACTERS)
     """A template of the system message. The published prompts have none."""
     frame_times: FrameTimes | None = None
     """The text before each frame with its time. None writes no times."""
@@ -137,9 +137,9 @@ class Template(Spec):
             self.system is not None or self.text != _published_text(self.name)
         ):
             raise ValueError(f"{self.name} is a published prompt; give your own another name")
-        for text in (self.text, self.system or ""):
+        if not self.is_published:
             try:
-                sandbox.variables_of(text)
+                _ = self._variables
             except PromptError as error:
                 raise PromptError(f"template {self.name}, {error}") from error
         return self
@@ -161,7 +161,9 @@ class Template(Spec):
 
     @property
     def _variables(self) -> frozenset[str]:
-        return sandbox.variables_of(self.text) | sandbox.variables_of(self.system or "")
+        from videomme_pipeline.prompts.sandbox import variables_of  # noqa: PLC0415 - loads Jinja
+
+        return variables_of(self.text) | variables_of(self.system or "")
 
 
 def parse_template(name: str) -> Template:
@@ -184,7 +186,7 @@ def load_template(path: Path | UPath) -> Template:
     where = f"prompt template {path}"
     try:
         with path.open(encoding="utf-8") as file:
-            text = file.read(sandbox.MAX_TEMPLATE_CHARACTERS + 1)
+            text = file.read(MAX_TEMPLATE_CHARACTERS + 1)
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigurationError(f"{where}: {error}") from error
     return parse_spec({"name": path.stem, "text": text}, Template, where)
@@ -296,6 +298,8 @@ def _times(template: Template, frame_seconds: Sequence[float]) -> list[str]:
 
 
 def _fill(template: Template, text: str, values: Mapping[str, Any], where: str) -> str:
+    from videomme_pipeline.prompts import sandbox  # noqa: PLC0415 - loads Jinja
+
     try:
         fill = sandbox.fill if template.is_published else sandbox.fill_in_child
         return fill(text, values)

@@ -20,7 +20,6 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from videomme_pipeline.errors import PromptError
 from videomme_pipeline.processes.children import Child, ChildFailedError, TaskLimits
 
-MAX_TEMPLATE_CHARACTERS = 100_000
 MAX_PROMPT_CHARACTERS = 4_000_000
 """An hour of subtitles has about 60,000 characters."""
 

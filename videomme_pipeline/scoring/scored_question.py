@@ -1,4 +1,4 @@
-"""The scored-question row: a response, the letter read from it, and the outcome."""
+"""The rows of stored scores: each response with its letter and outcome, and each video."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
@@ -149,6 +149,50 @@ class ObservedQuestion(ScoredQuestion):
             column.name: getattr(row, column.name) for column in fields(ScoredQuestion)
         }
         return cls(**values, observation=observation)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvaluatedVideo:
+    """One row per (evaluation, video): the data that the scores of the video were computed from.
+
+    One row per question if each question has its own frames.
+    """
+
+    benchmark: str
+    """Name of the benchmark."""
+    evaluation: str
+    """Name of the evaluation."""
+    video_id: str
+    """The dataset's id of the video (three digits in Video-MME)."""
+    questions_fingerprint: str
+    """Hash of the questions on the video."""
+    video_hash: str | None
+    """Content hash of the video, or None if the answers do not depend on it."""
+    subtitle_hash: str | None
+    """Hash of the subtitle file, or None if the answers do not depend on it or the video has
+    none."""
+    planned_frames: int | None
+    """Number of frames that the sampling chose, 0 if none are sent, None if unknown."""
+    frame_tokens: int | None
+    """Prompt tokens that these frames need at the endpoint by the published rule of the model: 0 if
+    no endpoint gets frames, None if there is no rule."""
+    frame_bytes: int | None = None
+    """Size of the pictures that each request has; 0 without frames, None if unknown or if the
+    endpoint takes the frames from the video itself."""
+    frames_fingerprint: str | None = None
+    """Hash of the settings of the frames, or None if none are stored."""
+    question_id: str | None = None
+    """Question that has these frames, or None if all on the video have them."""
+    from_questions: str | None = None
+    """Fingerprint of the file of the questions."""
+    from_video: str | None = None
+    """Fingerprint of the row of the video, or None if the answers do not depend on it."""
+    from_subtitles: str | None = None
+    """Fingerprint of the file of the subtitle lines, or None on a track without subtitles."""
+    from_prompts: str | None = None
+    """Fingerprint of the file of the prompts, or None if they could not be rendered."""
+    from_responses: str | None = None
+    """Fingerprint of the file of the responses, or None if no question could be asked."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

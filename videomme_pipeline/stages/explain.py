@@ -19,7 +19,6 @@ from videomme_pipeline.errors import ConfigurationError, DamagedFileError, Video
 from videomme_pipeline.models.identity import read_identity, shown_differences
 from videomme_pipeline.project.state.partitions import WHOLE, Partition
 from videomme_pipeline.responses.response import Response
-from videomme_pipeline.scoring.statistics.compare import changed_settings
 from videomme_pipeline.stages.plan import Freshness, PartitionState, parents
 from videomme_pipeline.stages.stage import BenchmarkStage, key_of
 from videomme_pipeline.storage.names import StoredName
@@ -92,8 +91,10 @@ class Explanation:
     def _cause(self, state: PartitionState) -> Cause:
         stage = state.stage
         if state.freshness is Freshness.MISSING and not (
-            isinstance(stage, BenchmarkStage) and self._used_by_scores(stage, state.partition)
-        ):  # of a new project, these are all partitions
+            isinstance(stage, BenchmarkStage)
+            and self._used  # empty for a new project, most of whose partitions are missing
+            and self._used_by_scores(stage, state.partition)
+        ):
             return Cause.NEVER_BUILT
         return self.reasons(state)[0].cause
 
@@ -276,6 +277,8 @@ def _differences(
     stage: BenchmarkStage, now: Mapping[str, Any], before: Mapping[str, Any], *, is_blocked: bool
 ) -> Iterator[Reason]:
     """Yield what differs in two fingerprints' parts; without stages upstream if blocked."""
+    from videomme_pipeline.scoring.statistics.compare import changed_settings  # noqa: PLC0415 - SciPy
+
     if before.get("code") != now["code"]:
         yield Reason(Cause.CODE_VERSION, f"{before.get('code')} → {now['code']}")
     settings = changed_settings(before.get("settings", {}), now["settings"])

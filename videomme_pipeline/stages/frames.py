@@ -27,16 +27,8 @@ from videomme_pipeline.project.runs.journal import journal_of, leased
 from videomme_pipeline.project.runs.settings import STORAGE_FILE, StorageSpec
 from videomme_pipeline.project.state.benchmark import BenchmarkState
 from videomme_pipeline.project.state.partitions import Dimension, VideoPartition, VideoVariant
+from videomme_pipeline.stages import stage as stages
 from videomme_pipeline.stages.facts import Picture
-from videomme_pipeline.stages.stage import (
-    BenchmarkStage,
-    BuildEvents,
-    BuildFailure,
-    BuildResult,
-    Stage,
-    Target,
-    Targets,
-)
 from videomme_pipeline.storage.layout import Store
 from videomme_pipeline.storage.names import StoredName
 from videomme_pipeline.storage.objects import file_states
@@ -80,12 +72,12 @@ def _file_name(benchmark: BenchmarkState, partition: VideoVariant, _: str) -> St
     """The name of a file of frames, which benchmarks with the same video share."""
     content = benchmark.snapshot.content_hash(partition.video)
     settings = benchmark.snapshot.versions.frame_settings(*partition)
-    return StoredName(variant=content, video=None, fingerprint=settings)
+    return StoredName(content, None, settings)
 
 
-def _build(stage: BenchmarkStage, targets: Targets) -> BuildEvents:
+def _build(stage: stages.BenchmarkStage, targets: stages.Targets) -> stages.BuildEvents:
     project, store = stage.project, stage.project.store
-    by_video: dict[str, list[Target]] = defaultdict(list)
+    by_video: dict[str, list[stages.Target]] = defaultdict(list)
     for target in targets:
         by_video[str(target.partition.video)].append(target)
     spec = read_spec(project.configuration.folder / STORAGE_FILE, StorageSpec)
@@ -97,7 +89,7 @@ def _build(stage: BenchmarkStage, targets: Targets) -> BuildEvents:
             jobs.append(_job(stage, video_id, of_video))
         except VideoMMEError as error:
             for target in of_video:
-                yield BuildFailure(partition=target.partition, reason=str(error))
+                yield stages.BuildFailure(partition=target.partition, reason=str(error))
     by_video = {job.video_id: by_video[job.video_id] for job in jobs}
     decoded: list[DecodeTime] = []
     with (
@@ -126,17 +118,17 @@ def _build(stage: BenchmarkStage, targets: Targets) -> BuildEvents:
                 break
     for of_video in by_video.values():
         for target in of_video:
-            yield BuildFailure(partition=target.partition, reason=str(objection))
+            yield stages.BuildFailure(partition=target.partition, reason=str(objection))
 
 
-def _store_cpu_seconds(stage: BenchmarkStage, decoded: Sequence[DecodeTime]) -> None:
+def _store_cpu_seconds(stage: stages.BenchmarkStage, decoded: Sequence[DecodeTime]) -> None:
     if decoded:
         name = fingerprint(decoded)
         write_rows(stage.project.store.decode_times(name), decoded, DecodeTime, fingerprint=name)
 
 
 def _extract(
-    stage: BenchmarkStage, jobs: Sequence[FrameJob], workers: Workers
+    stage: stages.BenchmarkStage, jobs: Sequence[FrameJob], workers: Workers
 ) -> Generator[FrameResult]:
     """Extract the frames of `jobs`, each of them by one run if several machines share them."""
     store = stage.project.store
@@ -157,7 +149,7 @@ def _extract(
             yield from results
 
 
-def _job(stage: BenchmarkStage, video_id: str, targets: Targets) -> FrameJob:
+def _job(stage: stages.BenchmarkStage, video_id: str, targets: stages.Targets) -> FrameJob:
     """The extraction of one video, which must still be the one that was probed."""
     snapshot, samplings = stage.benchmark.snapshot, stage.benchmark.samplings
     snapshot.video(video_id)
@@ -181,13 +173,13 @@ def _job(stage: BenchmarkStage, video_id: str, targets: Targets) -> FrameJob:
 
 
 def _report(
-    stage: BenchmarkStage, target: Target, result: FrameResult, *, shows_sheet: bool
-) -> BuildResult | BuildFailure:
+    stage: stages.BenchmarkStage, target: stages.Target, result: FrameResult, *, shows_sheet: bool
+) -> stages.BuildResult | stages.BuildFailure:
     settings = target.name.fingerprint
     stored = next((item for item in result.frame_sets if item.fingerprint == settings), None)
     if stored is None:
         reason = result.error or "its process returned neither frames nor an error; run again"
-        return BuildFailure(partition=target.partition, reason=str(reason))
+        return stages.BuildFailure(partition=target.partition, reason=str(reason))
     facts: dict[str, object] = {
         "frames": stored.count,
         "requested": stored.asked,
@@ -201,7 +193,7 @@ def _report(
     if shows_sheet and stored.count and find_benchmark(stage.benchmark.name).is_public:
         frames = read_frames(stage.project.store, str(target.name.variant), settings)
         facts["contact_sheet"] = _contact_sheet(frames)
-    return BuildResult(target=target, facts=facts, by_others=stored.reused)
+    return stages.BuildResult(target=target, facts=facts, by_others=stored.reused)
 
 
 def _contact_sheet(frames: FrameSet) -> Picture:
@@ -214,7 +206,7 @@ def _contact_sheet(frames: FrameSet) -> Picture:
     return Picture(data.getvalue(), "image/jpeg", "frames")
 
 
-FRAMES = Stage(
+FRAMES = stages.Stage(
     name="frames",
     description="The frames of each video under each sampling, as they are sent to a model.",
     dimensions=frozenset({Dimension.VIDEO, Dimension.SAMPLING}),

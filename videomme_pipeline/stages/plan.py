@@ -7,7 +7,7 @@ server.
 """
 
 import gc
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -79,6 +79,8 @@ def _without_garbage_search() -> Iterator[None]:
         yield
     finally:
         if was_enabled:
+            gc.freeze()
+            gc.unfreeze()  # as old objects, which the next searches leave out
             gc.enable()
 
 
@@ -97,7 +99,7 @@ def plan_project(
     project.observe_servers(evaluations, is_stored=False)
     stages = all_stages(project)
     states: list[PartitionState] = []
-    not_fresh: dict[AnyStage, set[Partition]] = {}
+    not_fresh: dict[AnyStage, dict[Partition, PartitionState]] = {}
     with ThreadPoolExecutor() as pool:  # an object store answers several listings at a time
         for stage in stages:
             if isinstance(stage, BenchmarkStage):
@@ -109,17 +111,19 @@ def plan_project(
             if partitions and upstream.label in stage.upstream
         }
         planned = _plan_stage(stage, evaluations, waiting)
-        not_fresh[stage] = {s.partition for s in planned if s.freshness is not Freshness.FRESH}
+        not_fresh[stage] = {
+            state.partition: state for state in planned if state.freshness is not Freshness.FRESH
+        }
         states += planned
     return states
 
 
 def counts(states: Iterable[PartitionState]) -> dict[str, Counter[Freshness]]:
     """The number of fresh, stale, missing and failed partitions of each asset."""
-    by_asset: dict[str, Counter[Freshness]] = {}
+    by_asset: dict[str, Counter[Freshness]] = defaultdict(Counter)
     for state in states:
-        by_asset.setdefault(state.stage.label, Counter())[state.freshness] += 1
-    return by_asset
+        by_asset[state.stage.label][state.freshness] += 1
+    return dict(by_asset)
 
 
 def failure_groups(states: Iterable[PartitionState]) -> list[FailureGroup]:
@@ -159,9 +163,10 @@ def parents(stage: AnyStage, partition: Partition, upstream: AnyStage) -> list[P
             return []
     if not upstream.has_videos:
         return [partition_of(variant=variant)]
-    video = partition.video
+    if partition.video is not None:
+        return [partition_of(video=partition.video, variant=variant)]
     try:
-        videos = stage.benchmark.snapshot.questions if video is None else (video,)
+        videos = stage.benchmark.snapshot.questions
     except NotReadyError:
         return [WHOLE]
     return [partition_of(video=video, variant=variant) for video in videos]
@@ -170,7 +175,7 @@ def parents(stage: AnyStage, partition: Partition, upstream: AnyStage) -> list[P
 def _plan_stage(
     stage: AnyStage,
     evaluations: Sequence[str] | None,
-    waiting: dict[AnyStage, set[Partition]],
+    waiting: dict[AnyStage, dict[Partition, PartitionState]],
 ) -> list[PartitionState]:
     """The states of one stage. `waiting` has the partitions upstream that are not fresh."""
     try:
@@ -189,23 +194,23 @@ def _plan_stage(
 def _state_of(
     stage: AnyStage,
     partition: Partition,
-    waiting: dict[AnyStage, set[Partition]],
+    waiting: dict[AnyStage, dict[Partition, PartitionState]],
     failure: Failure | None,
 ) -> PartitionState:
     """The state of one partition, whose last attempt ended with `failure`."""
-    fingerprint, is_stored, reason, waits = None, False, "", False
+    fingerprint, is_stored, reason = None, False, ""
+    parent = _waiting_parent(stage, partition, waiting) if waiting else None
     try:
-        fingerprint = stage.fingerprint(partition)
-        is_stored = stage.has(partition, fingerprint)
+        # The fingerprint of a video's prompts contains those of its frames, and so on.
+        if not (parent and parent.partition.variant and partition.video) or parent.fingerprint:
+            fingerprint = stage.fingerprint(partition)
+            is_stored = stage.has(partition, fingerprint)
     except VideoMMEError as error:
         reason = str(error)
     # The fingerprint of a stage of a benchmark says everything about its parents.
-    checked = {} if is_stored and isinstance(stage, BenchmarkStage) else waiting
-    for upstream, partitions in checked.items():
-        if not partitions.isdisjoint(parents(stage, partition, upstream)):
-            # One text for all partitions.
-            waits, reason = True, intern(f"its parent in {upstream.label} is not fresh")
-            break
+    waits = parent is not None and not (is_stored and isinstance(stage, BenchmarkStage))
+    if parent and waits:  # one text for all partitions
+        reason = intern(f"its parent in {parent.stage.label} is not fresh")
     if is_stored and not waits:
         freshness = Freshness.FRESH
     elif failure is not None and failure.fingerprint == (fingerprint or UNKNOWN):
@@ -217,6 +222,17 @@ def _state_of(
         freshness = Freshness.MISSING
         reason = reason or "never built"
     return PartitionState(stage, partition, freshness, fingerprint, reason, waits)
+
+
+def _waiting_parent(
+    stage: AnyStage, partition: Partition, waiting: dict[AnyStage, dict[Partition, PartitionState]]
+) -> PartitionState | None:
+    """The first parent of a partition that is not fresh."""
+    for upstream, states in waiting.items():
+        for parent in parents(stage, partition, upstream):
+            if parent in states:
+                return states[parent]
+    return None
 
 
 def _was_built(stage: AnyStage, partition: Partition) -> bool:

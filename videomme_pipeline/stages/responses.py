@@ -18,15 +18,7 @@ from videomme_pipeline.project.state.partitions import Dimension, VideoVariant
 from videomme_pipeline.responses.journal import Journal
 from videomme_pipeline.responses.requests import VideoRequests
 from videomme_pipeline.responses.response import AttemptRow, Response
-from videomme_pipeline.stages.stage import (
-    BenchmarkStage,
-    BuildEvents,
-    BuildFailure,
-    BuildResult,
-    Stage,
-    Target,
-    Targets,
-)
+from videomme_pipeline.stages import stage as stages
 
 _TOKENS = [count.name for count in fields(Usage)]
 
@@ -40,33 +32,35 @@ def _inputs(benchmark: BenchmarkState, partition: VideoVariant) -> Mapping[str, 
     }
 
 
-def _prepare(stage: BenchmarkStage, partitions: Sequence[VideoVariant]) -> tuple[()]:
+def _prepare(stage: stages.BenchmarkStage, partitions: Sequence[VideoVariant]) -> tuple[()]:
     """Record the current servers, which fingerprints contain."""
     stage.project.observe_servers({partition.variant for partition in partitions})
     stage.invalidate()
     return ()
 
 
-def _build(stage: BenchmarkStage, targets: Targets) -> BuildEvents:
+def _build(stage: stages.BenchmarkStage, targets: stages.Targets) -> stages.BuildEvents:
     stage.project.release_workers()  # no step after this one needs them
-    by_evaluation: dict[str, list[Target]] = defaultdict(list)
+    by_evaluation: dict[str, list[stages.Target]] = defaultdict(list)
     for target in targets:
         by_evaluation[str(target.partition.variant)].append(target)
     for name, own_targets in by_evaluation.items():
         yield from _ask(stage, stage.benchmark.evaluations[name], own_targets)
 
 
-def _ask(stage: BenchmarkStage, evaluation: Evaluation, targets: Targets) -> BuildEvents:
+def _ask(
+    stage: stages.BenchmarkStage, evaluation: Evaluation, targets: stages.Targets
+) -> stages.BuildEvents:
     """Ask about the videos of one evaluation, and store each video after its last answer."""
     project, questions_on = stage.project, stage.benchmark.snapshot.questions_of(evaluation)
     requests: dict[str, list[VideoRequests]] = {}
-    pending: dict[str, Target] = {}
+    pending: dict[str, stages.Target] = {}
     for target in targets:
         video_id = str(target.partition.video)
         try:
             requests[video_id] = asking.requests_of(Inputs(stage.benchmark, video_id, evaluation))
         except VideoMMEError as error:
-            yield BuildFailure(partition=target.partition, reason=str(error))
+            yield stages.BuildFailure(partition=target.partition, reason=str(error))
             continue
         pending[video_id] = target
     if not requests:
@@ -93,7 +87,7 @@ def _ask(stage: BenchmarkStage, evaluation: Evaluation, targets: Targets) -> Bui
         except VideoMMEError as error:
             # The journal contains every answer so far, and the next run resumes from it.
             for target in pending.values():
-                yield BuildFailure(partition=target.partition, reason=str(error))
+                yield stages.BuildFailure(partition=target.partition, reason=str(error))
             return
     totals = summarize(chain(*responses.values()))
     numbers = ", ".join(f"{name} {round(number, 4):,}" for name, number in totals.items())
@@ -101,17 +95,17 @@ def _ask(stage: BenchmarkStage, evaluation: Evaluation, targets: Targets) -> Bui
 
 
 def _store(
-    stage: BenchmarkStage,
-    target: Target,
+    stage: stages.BenchmarkStage,
+    target: stages.Target,
     responses: list[Response],
     journal: Journal,
     total: Mapping[str, int | float] | None,
-) -> BuildResult | BuildFailure:
+) -> stages.BuildResult | stages.BuildFailure:
     """Store the responses of one video. `total` summarizes all requests of the run."""
     _write(stage, target, responses, journal)
     errors = [response.error for response in responses if response.error]
     if errors:
-        return BuildFailure(
+        return stages.BuildFailure(
             partition=target.partition,
             reason=f"{len(errors)} of {len(responses)} questions have no answer: {errors[0]}",
         )
@@ -122,11 +116,11 @@ def _store(
         **summarize(responses),
         "evaluation": total,
     }
-    return BuildResult(target=target, facts=facts)
+    return stages.BuildResult(target=target, facts=facts)
 
 
 def _write(
-    stage: BenchmarkStage, target: Target, responses: list[Response], journal: Journal
+    stage: stages.BenchmarkStage, target: stages.Target, responses: list[Response], journal: Journal
 ) -> None:
     """Store all attempts about one video, and then its responses.
 
@@ -143,7 +137,7 @@ def _write(
     stage.write(target, responses)
 
 
-RESPONSES = Stage(
+RESPONSES = stages.Stage(
     name="responses",
     description="Every question of every evaluation with the model's raw answer.",
     dimensions=frozenset({Dimension.VIDEO, Dimension.EVALUATION}),

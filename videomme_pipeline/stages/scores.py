@@ -20,25 +20,10 @@ from videomme_pipeline.project.answers.scores import (
 from videomme_pipeline.project.state.benchmark import BenchmarkState
 from videomme_pipeline.project.state.partitions import Dimension, VariantPartition
 from videomme_pipeline.reports.terminal.tables import at_least, interval, percent
-from videomme_pipeline.scoring.findings.run import EvaluatedVideo
 from videomme_pipeline.scoring.readers.read_answer import READERS
-from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
-from videomme_pipeline.scoring.statistics.breakdowns import (
-    AccuracyRow,
-    GroupScoreRow,
-    breakdowns,
-    group_breakdowns,
-)
+from videomme_pipeline.scoring.scored_question import EvaluatedVideo, Outcome, ScoredQuestion
+from videomme_pipeline.stages import stage as stages
 from videomme_pipeline.stages.facts import chart_picture
-from videomme_pipeline.stages.stage import (
-    BenchmarkStage,
-    BuildEvents,
-    BuildFailure,
-    BuildResult,
-    Stage,
-    Target,
-    Targets,
-)
 from videomme_pipeline.storage.tables import read_rows
 
 _Part: TypeAlias = Mapping[str, Any]
@@ -54,7 +39,7 @@ def _inputs(benchmark: BenchmarkState, partition: VariantPartition) -> Mapping[s
     }
 
 
-def _build(stage: BenchmarkStage, targets: Targets) -> BuildEvents:
+def _build(stage: stages.BenchmarkStage, targets: stages.Targets) -> stages.BuildEvents:
     @cache
     def rows_of(evaluation: str) -> list[ScoredQuestion]:
         """The rows of the blind evaluation, which splits the scores of others."""
@@ -65,12 +50,14 @@ def _build(stage: BenchmarkStage, targets: Targets) -> BuildEvents:
         try:
             yield from _score(stage, target, rows_of)
         except VideoMMEError as error:
-            yield BuildFailure(partition=target.partition, reason=str(error))
+            yield stages.BuildFailure(partition=target.partition, reason=str(error))
 
 
 def _score(
-    stage: BenchmarkStage, target: Target, rows_of: Callable[[str], Sequence[ScoredQuestion]]
-) -> BuildEvents:
+    stage: stages.BenchmarkStage,
+    target: stages.Target,
+    rows_of: Callable[[str], Sequence[ScoredQuestion]],
+) -> stages.BuildEvents:
     project, benchmark = stage.project, stage.benchmark
     evaluation = benchmark.evaluations[str(target.partition.variant)]
     stops = project.spending.stops
@@ -92,21 +79,21 @@ def _score(
         target = stage.part_of(target, rows, 2 * len(rows) + len(blind_rows) - missing)
     stage.write(target, evaluated_videos(benchmark, evaluation), companion=EvaluatedVideo)
     stage.write(target, rows, settings=settings)
-    yield BuildResult(target=target, facts=_facts_of(rows), incomplete=bool(missing))
+    yield stages.BuildResult(target=target, facts=_facts_of(rows), incomplete=bool(missing))
     if blind is not None and unanswered:
-        yield BuildFailure(
+        yield stages.BuildFailure(
             partition=target.partition,
             reason=f"`needs_video` needs the answers of {blind.name}, which has not answered "
             f"{unanswered:,} questions; run `videomme run {blind.name}`",
         )
     if unjudged and len(stops) == stops_before:  # otherwise the cost limit stopped the judge
-        yield BuildFailure(
+        yield stages.BuildFailure(
             partition=target.partition,
             reason=f"{len(unjudged)} requests to the judge failed: {unjudged[0]}",
         )
 
 
-SCORES = Stage(
+SCORES = stages.Stage(
     name="scores",
     description="Every question with its response, the letter read from it and the outcome.",
     dimensions=frozenset({Dimension.EVALUATION}),
@@ -174,13 +161,17 @@ def _breakdown_facts(rows: Sequence[ScoredQuestion]) -> dict[str, object]:
 
 def _parts(benchmark: Benchmark, rows: Sequence[ScoredQuestion]) -> list[_Part]:
     """The score of all questions or complete groups, then by each facet. `n` is their number."""
+    from videomme_pipeline.scoring.statistics import breakdowns as tables  # noqa: PLC0415 - SciPy
+
     grouped = benchmark.grouping is not None
     measure, scale = (Measure.GROUP_SCORE, 100) if grouped else (Measure.ACCURACY, 1)
-    scores: Mapping[str, Sequence[AccuracyRow | GroupScoreRow]] = (
-        group_breakdowns(benchmark, rows)[0] if grouped else breakdowns(benchmark, rows)
+    scores: Mapping[str, Sequence[tables.AccuracyRow | tables.GroupScoreRow]] = (
+        tables.group_breakdowns(benchmark, rows)[0]
+        if grouped
+        else tables.breakdowns(benchmark, rows)
     )
 
-    def share(row: AccuracyRow | GroupScoreRow, bound: str = "") -> float | None:
+    def share(row: tables.AccuracyRow | tables.GroupScoreRow, bound: str = "") -> float | None:
         value = getattr(row, f"{measure}{bound}")
         return None if value is None else value / scale
 
@@ -192,7 +183,7 @@ def _parts(benchmark: Benchmark, rows: Sequence[ScoredQuestion]) -> list[_Part]:
             "failed": row.failed,
             "low": share(row, "_low"),
             "high": share(row, "_high"),
-            "n": row.groups if isinstance(row, GroupScoreRow) else row.responses,
+            "n": row.groups if isinstance(row, tables.GroupScoreRow) else row.responses,
         }
         for view, columns in benchmark.breakdowns(measure).items()
         if len(columns) <= 1

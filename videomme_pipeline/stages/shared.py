@@ -13,21 +13,13 @@ from videomme_pipeline.fingerprint import text_fingerprint
 from videomme_pipeline.project.state.partitions import Partition
 from videomme_pipeline.reports.markdown import in_markdown, markdown_table
 from videomme_pipeline.reports.terminal.runs import SCORE_TITLES, score_rows
+from videomme_pipeline.stages import stage as stages
 from videomme_pipeline.stages.facts import Facts, Markdown, chart_picture
-from videomme_pipeline.stages.stage import (
-    BuildEvents,
-    BuildFailure,
-    BuildResult,
-    SharedStage,
-    Target,
-    Targets,
-    each,
-)
 from videomme_pipeline.storage.publish import writing
 from videomme_pipeline.storage.results import Results
 
 
-class Warehouse(SharedStage):
+class Warehouse(stages.SharedStage):
     """The DuckDB file with every table and view, rebuilt when scores change."""
 
     name = "warehouse"
@@ -39,10 +31,10 @@ class Warehouse(SharedStage):
     def path(self) -> UPath:
         return UPath(self.project.store.warehouse)
 
-    def build(self, targets: Targets) -> BuildEvents:
-        return each(targets, self._rebuild)
+    def build(self, targets: stages.Targets) -> stages.BuildEvents:
+        return stages.each(targets, self._rebuild)
 
-    def _rebuild(self, target: Target) -> Facts:
+    def _rebuild(self, target: stages.Target) -> Facts:
         from videomme_pipeline.warehouse.database import rebuild  # noqa: PLC0415 - loads DuckDB
 
         left_out = rebuild(self.project.store)
@@ -50,7 +42,7 @@ class Warehouse(SharedStage):
         lines = Markdown("\n".join(f"- {in_markdown(line)}" for line in left_out))
         return {**self.facts(target), "left_out": lines or None}
 
-    def facts(self, target: Target) -> Facts:  # noqa: ARG002
+    def facts(self, target: stages.Target) -> Facts:  # noqa: ARG002
         from videomme_pipeline.warehouse.database import connect, query  # noqa: PLC0415 - DuckDB
 
         with connect(self.project.store) as connection:
@@ -68,7 +60,7 @@ class Warehouse(SharedStage):
         return {"scores": scores, "path": path, "evaluations": len(rows), **charts}
 
 
-class ReportPage(SharedStage):
+class ReportPage(stages.SharedStage):
     """The results as one HTML page that works offline."""
 
     name = "report_page"
@@ -95,27 +87,27 @@ class ReportPage(SharedStage):
         findings = map(str, map(self._named, results.store.variant_files("findings")))
         return text_fingerprint(super().fingerprint_over(results), *findings, *texts)
 
-    def target(self, partition: Partition) -> Target:
+    def target(self, partition: Partition) -> stages.Target:
         warehouse = Warehouse(self.project).fingerprint(partition)
         return replace(super().target(partition), inputs={"warehouse": warehouse})
 
-    def build(self, targets: Targets) -> BuildEvents:
+    def build(self, targets: stages.Targets) -> stages.BuildEvents:
         (target,) = targets
         with writing(self.path):  # a file is not taken for damaged if its writer is killed
             self.signature.unlink(missing_ok=True)
         try:
             left_out = self._write(Path(str(self.path)))
         except VideoMMEError as error:
-            yield BuildFailure(partition=target.partition, reason=str(error))
+            yield stages.BuildFailure(partition=target.partition, reason=str(error))
             return
         if not left_out:
             self.sign(target)
-        yield BuildResult(target=target, facts=self.facts(target), incomplete=bool(left_out))
+        yield stages.BuildResult(target=target, facts=self.facts(target), incomplete=bool(left_out))
         if left_out:
             reason = f"the page is incomplete: {'; '.join(left_out)}"
-            yield BuildFailure(partition=target.partition, reason=reason)
+            yield stages.BuildFailure(partition=target.partition, reason=reason)
 
-    def facts(self, target: Target) -> Facts:  # noqa: ARG002
+    def facts(self, target: stages.Target) -> Facts:  # noqa: ARG002
         page = Path(str(self.path)).resolve()
         return {"path": page, "bytes": page.stat().st_size}
 

@@ -94,7 +94,7 @@ def key_of(partition: Partition) -> str | None:
 
 
 def _own_name(_: BenchmarkState, partition: Partition, fingerprint: str) -> StoredName:
-    return StoredName(variant=partition.variant, video=partition.video, fingerprint=fingerprint)
+    return StoredName(partition.variant, partition.video, fingerprint)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,16 +8,8 @@ from itertools import chain
 from videomme_pipeline.errors import NotReadyError, VideoError, VideoMissingError, VideoMMEError
 from videomme_pipeline.project.state.benchmark import BenchmarkState
 from videomme_pipeline.project.state.partitions import Dimension, VideoPartition
+from videomme_pipeline.stages import stage as stages
 from videomme_pipeline.stages.facts import Facts
-from videomme_pipeline.stages.stage import (
-    BenchmarkStage,
-    BuildEvents,
-    BuildFailure,
-    Stage,
-    Target,
-    Targets,
-    each,
-)
 from videomme_pipeline.videos import probe
 
 
@@ -31,7 +23,9 @@ def _fingerprint(benchmark: BenchmarkState, partition: VideoPartition) -> str:
     return snapshot.versions.video(partition.video)
 
 
-def _prepare(stage: BenchmarkStage, partitions: Sequence[VideoPartition]) -> Iterator[BuildFailure]:
+def _prepare(
+    stage: stages.BenchmarkStage, partitions: Sequence[VideoPartition]
+) -> Iterator[stages.BuildFailure]:
     """Fetch (or draw) missing videos, and hash all videos whose hash is not known."""
     snapshot = stage.benchmark.snapshot
     ids = [partition.video for partition in partitions if partition.video in snapshot.questions]
@@ -58,10 +52,10 @@ def _prepare(stage: BenchmarkStage, partitions: Sequence[VideoPartition]) -> Ite
             problems[video_id] = str(error)
     stage.invalidate()
     for video_id, reason in problems.items():
-        yield BuildFailure(partition=VideoPartition(video_id), reason=reason)
+        yield stages.BuildFailure(partition=VideoPartition(video_id), reason=reason)
 
 
-def _probe_ahead(stage: BenchmarkStage, ids: Sequence[str]) -> None:
+def _probe_ahead(stage: stages.BenchmarkStage, ids: Sequence[str]) -> None:
     """Hash and probe the videos whose hash is unknown, which this machine would hash."""
     jobs = []
     for video_id in ids:
@@ -73,7 +67,7 @@ def _probe_ahead(stage: BenchmarkStage, ids: Sequence[str]) -> None:
         stage.cache.update({result.task: result for result in results})
 
 
-def _build(stage: BenchmarkStage, targets: Targets) -> BuildEvents:
+def _build(stage: stages.BenchmarkStage, targets: stages.Targets) -> stages.BuildEvents:
     by_video = {str(target.partition.video): target for target in targets}
     content_hash = stage.benchmark.snapshot.content_hash
     jobs = [_job(stage, video_id, content_hash=content_hash(video_id)) for video_id in by_video]
@@ -87,13 +81,13 @@ def _build(stage: BenchmarkStage, targets: Targets) -> BuildEvents:
         ahead = [probed[job] for job in jobs if job in probed]
         for number, result in enumerate(chain(ahead, results), start=1):
             target = by_video[result.task.video_id]
-            yield from each([target], partial(_store, stage, result))
+            yield from stages.each([target], partial(_store, stage, result))
             stored = f"{number} of {len(jobs)} videos are probed."
             stage.show("probed videos", number, len(jobs), stored, workers.description)
     stage.invalidate()
 
 
-def _job(stage: BenchmarkStage, video_id: str, *, content_hash: str) -> probe.ProbeJob:
+def _job(stage: stages.BenchmarkStage, video_id: str, *, content_hash: str) -> probe.ProbeJob:
     snapshot = stage.benchmark.snapshot
     reference = snapshot.reference(video_id)
     return probe.ProbeJob(
@@ -108,7 +102,7 @@ def _job(stage: BenchmarkStage, video_id: str, *, content_hash: str) -> probe.Pr
     )
 
 
-def _store(stage: BenchmarkStage, result: probe.ProbeResult, target: Target) -> Facts:
+def _store(stage: stages.BenchmarkStage, result: probe.ProbeResult, target: stages.Target) -> Facts:
     """Store the row of a video, whose packet index is stored already."""
     job, video = result.task, result.result()
     if probe.video_hash(job.path, job.video_id, stage.project.hashes) != job.content_hash:
@@ -126,7 +120,7 @@ def _store(stage: BenchmarkStage, result: probe.ProbeResult, target: Target) -> 
     }
 
 
-VIDEOS = Stage(
+VIDEOS = stages.Stage(
     name="videos",
     description="One row per video: content hash, stream facts and the packet index.",
     dimensions=frozenset({Dimension.VIDEO}),

@@ -149,7 +149,8 @@ def open_folder(root: str | Path | UPath, name: str) -> UPath:
         if not is_local(path):
             atexit.register(_stop_thread)
             path = UPath(path, use_listings_cache=False)
-        _ = path.fs  # loads the package of the file system
+        if "s3" in path.fs.protocol and path.fs.session is None:
+            path.fs.session = _s3_session(path.fs)
     except Exception as error:  # each package of fsspec has its own errors
         problem = one_line(str(error)) or type(error).__name__
         raise ConfigurationError(
@@ -157,6 +158,20 @@ def open_folder(root: str | Path | UPath, name: str) -> UPath:
             "another folder"
         ) from error
     return path
+
+
+def _s3_session(files: Any) -> object:
+    """The session that s3fs would create. Its usual way to read times is most of a listing."""
+    from aiobotocore.session import AioSession  # noqa: PLC0415 - as s3fs, which a user chose
+    from botocore.utils import parse_timestamp  # noqa: PLC0415
+
+    session = AioSession(**files.kwargs)
+    session.get_component("response_parser_factory").set_parser_defaults(
+        timestamp_parser=lambda text: (
+            datetime.fromisoformat(text) if str(text).endswith("Z") else parse_timestamp(text)
+        )
+    )
+    return session
 
 
 def _stop_thread() -> None:
@@ -279,11 +294,12 @@ def _walk(folder: str, prefix: str = "") -> Iterator[str]:
     """
     with suppress(FileNotFoundError, NotADirectoryError), os.scandir(folder) as entries:
         for entry in entries:
+            name = prefix + entry.name
             try:
-                is_folder, is_file = entry.is_dir(), entry.is_file()
+                is_file = name.endswith(".parquet") or entry.is_file()
             except OSError:
-                is_folder, is_file = False, True
-            if is_file or entry.name.endswith(".parquet"):
-                yield prefix + entry.name
-            elif is_folder and prefix.count("/") < _DEPTH - 1:
-                yield from _walk(entry.path, f"{prefix}{entry.name}/")
+                is_file = True
+            if is_file:
+                yield name
+            elif entry.is_dir() and prefix.count("/") < _DEPTH - 1:
+                yield from _walk(entry.path, f"{name}/")

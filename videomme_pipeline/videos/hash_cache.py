@@ -47,7 +47,7 @@ class HashCache(AbstractContextManager["HashCache"]):
     def load(self) -> dict[str, tuple[int, str, str, str]]:
         """Read all hashes again, because other processes may have added some."""
         rows = self._execute("select path, bytes, version, hash, checksum from hashes")
-        self._known = {path: (size, *others) for path, size, *others in rows}
+        self._known = {row[0]: row[1:] for row in rows}
         return self._known
 
     def knows(self, path: MediaFile) -> bool:

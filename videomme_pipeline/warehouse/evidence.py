@@ -12,14 +12,8 @@ from videomme_pipeline.errors import Finding, Status
 from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.rows import Row, arrow_schema, from_table
 from videomme_pipeline.scoring.findings.checks import findings
-from videomme_pipeline.scoring.findings.run import (
-    BLOCKED,
-    CitationFinding,
-    EvaluatedVideo,
-    Run,
-    Runs,
-)
-from videomme_pipeline.scoring.scored_question import Answer
+from videomme_pipeline.scoring.findings.run import BLOCKED, CitationFinding, Run, Runs
+from videomme_pipeline.scoring.scored_question import Answer, EvaluatedVideo
 from videomme_pipeline.storage.results import Results
 from videomme_pipeline.storage.tables import logging_damage, read_rows, stored_settings
 from videomme_pipeline.videos.probe import Video

@@ -22,8 +22,12 @@ from videomme_pipeline.errors import SubtitleError
 from videomme_pipeline.frames.cache import DecodeTime
 from videomme_pipeline.responses.response import AttemptRow
 from videomme_pipeline.rows import NOT_STORED, arrow_schema, to_table
-from videomme_pipeline.scoring.findings.run import EvaluatedVideo
-from videomme_pipeline.scoring.scored_question import ObservedQuestion, Outcome, ScoredQuestion
+from videomme_pipeline.scoring.scored_question import (
+    EvaluatedVideo,
+    ObservedQuestion,
+    Outcome,
+    ScoredQuestion,
+)
 from videomme_pipeline.scoring.statistics.groups import GroupRule, group_score, linear_score
 from videomme_pipeline.scoring.verdicts import Checkpoint, RecordedLook
 from videomme_pipeline.storage.objects import reaching

@@ -259,8 +259,9 @@ async def test_the_model_answers_a_question_without_frames(folder: Path) -> None
 
 
 @pytest.mark.slow
-async def test_the_model_beats_chance_on_the_short_smoke_videos(folder: Path) -> None:
-    short = {script.video_id: script for script in scripts() if script.duration is Duration.SHORT}
+async def test_the_model_beats_chance_on_short_smoke_videos(folder: Path) -> None:
+    every_third = scripts()[::3]
+    short = {script.video_id: script for script in every_third if script.duration is Duration.SHORT}
     model = EmbeddedModel(folder)
     right = [
         (

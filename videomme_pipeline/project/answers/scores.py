@@ -25,9 +25,8 @@ from videomme_pipeline.project.runs.journal import journal_of
 from videomme_pipeline.project.state.benchmark import BenchmarkState
 from videomme_pipeline.project.state.partitions import VideoVariant
 from videomme_pipeline.responses.response import Response
-from videomme_pipeline.scoring.findings.run import EvaluatedVideo
 from videomme_pipeline.scoring.score import score_question
-from videomme_pipeline.scoring.scored_question import Outcome, ScoredQuestion
+from videomme_pipeline.scoring.scored_question import EvaluatedVideo, Outcome, ScoredQuestion
 from videomme_pipeline.videos.probe import Video
 
 

@@ -14,8 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from filelock import FileLock, Timeout
-
 from videomme_pipeline import plugins
 from videomme_pipeline.errors import ModelError
 from videomme_pipeline.fingerprint import fingerprint
@@ -163,7 +161,9 @@ class FileLocks(Locks):
             _user(path) for path in self._paths(resource) if path.exists() and _is_locked(path)
         )
 
-    def _lock_slot(self, resource: Resource) -> FileLock | None:
+    def _lock_slot(self, resource: Resource) -> Lock | None:
+        from filelock import FileLock, Timeout  # noqa: PLC0415 - a plan takes no lock
+
         for path in self._paths(resource):
             lock = FileLock(path, blocking=False)
             with writing(path), suppress(Timeout):
@@ -179,6 +179,8 @@ class FileLocks(Locks):
 
 
 def _is_locked(path: Path) -> bool:
+    from filelock import FileLock, Timeout  # noqa: PLC0415 - as above
+
     try:
         with FileLock(path, blocking=False):
             return False

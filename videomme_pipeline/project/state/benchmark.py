@@ -131,16 +131,17 @@ class Snapshot:
         self._benchmark = benchmark
         self._content_hashes: dict[str, str | NotReadyError] = {}
         self._videos: dict[str, Video] = {}
-        self._listed = cache(benchmark.store.names)
+        self.names: Callable[[str], StageNames] = cache(self._names_of)
         self._selected: dict[Selection, Questions] = {}
         self.video_file: Callable[[str], VideoSource] = cache(self._video_file_of)
         self.subtitle_hash: Callable[[str], str | None] = cache(self._subtitle_hash_of)
 
-    def names(self, stage: str) -> StageNames:
+    def _names_of(self, stage: str) -> StageNames:
         """The names of the files of a stage, when they were first needed."""
+        benchmark = self._benchmark
         if stage == "frames":  # all benchmarks share them
-            return self._listed(stage)
-        return self._listed(self._benchmark.name, stage)
+            return benchmark.store.names(stage)
+        return benchmark.store.names(benchmark.name, stage)
 
     def path(
         self, stage: str, fingerprint: str, *, variant: str | None = None, video: str | None = None
@@ -280,7 +281,7 @@ class Snapshot:
             raise NotReadyError(str(content))  # a raised error would keep its traceback in memory
         return content
 
-    def _find_content_hash(self, video_id: str) -> str:
+    def _find_content_hash(self, video_id: str) -> str | NotReadyError:
         names = self.names("videos")
         try:
             path = self.video_file(video_id)
@@ -299,9 +300,8 @@ class Snapshot:
                 f"video {video_id}: its file {path} cannot be read ({error.strerror}); "
                 "replace or remove it"
             ) from error
-        if digest is None:
-            raise NotReadyError(f"video {video_id} has not been read yet; materialize `videos`")
-        return digest
+        unread = f"video {video_id} has not been read yet; materialize `videos`"
+        return digest or NotReadyError(unread)
 
     def _subtitle_hash_of(self, video_id: str) -> str | None:
         """Hash of a video's subtitle file, or None. Raises NotReadyError if it cannot be read."""

@@ -10,7 +10,6 @@ timeouts and concurrency are not parts.
 import json
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -85,11 +84,13 @@ class Versions:
     def video(self, video_id: str) -> str:
         """Fingerprint of a video's row: its content, its subtitle file and its clip."""
         values = self._known["videos"]
+        if None not in values:
+            values[None] = code_version("videos")
         if video_id not in values:
             clip, content = self._footage(video_id).clip, self.content_hash(video_id)
             values[video_id] = text_fingerprint(
                 "videos",
-                code_version("videos"),
+                values[None],
                 video_id,
                 content,
                 self.subtitle_hash(video_id),
@@ -100,13 +101,13 @@ class Versions:
     def frame_settings(self, video_id: str, sampling_name: str) -> str:
         """Fingerprint of everything that changes the frames of a video, except its content."""
         sampling, questions = self.samplings[sampling_name], self.questions[video_id]
-        duration, clip = questions[0].duration, questions[0].footage.clip
-        if isinstance(sampling, FromFile):
-            return frames_fingerprint(sampling.for_questions(questions), duration, clip)
         values = self._known["frame settings", sampling_name]
-        if (duration, clip) not in values:
-            values[duration, clip] = frames_fingerprint(sampling, duration, clip)
-        return values[duration, clip]
+        key = duration, clip = questions[0].duration, questions[0].footage.clip
+        if key not in values:
+            if isinstance(sampling, FromFile):  # each video has its own settings
+                return frames_fingerprint(sampling.for_questions(questions), duration, clip)
+            values[key] = frames_fingerprint(sampling, duration, clip)
+        return values[key]
 
     def frames(self, video_id: str, sampling_name: str) -> str:
         """Fingerprint of the frames of a video under a sampling."""
@@ -158,13 +159,14 @@ class Versions:
             )
         if video_id not in values:
             frames = self.sent_frames(video_id, evaluation)  # first, as in `frames`
+            questions = self.questions[video_id] if chosen else ()
             values[video_id] = text_fingerprint(
                 values[None],
                 video_id,
                 self._asked(video_id, answers=False),
                 frames,
                 self.subtitles(video_id, evaluation),
-                *(q.question_id for q in self.questions[video_id] if q.question_id in chosen),
+                *(q.question_id for q in questions if q.question_id in chosen),
             )
         return values[video_id]
 
@@ -233,9 +235,10 @@ class Versions:
         return values[evaluation.name]
 
     def _scored(self, video_id: str, evaluation: Evaluation) -> Sequence[str | None]:
-        responses: str | None = None
-        with suppress(NotReadyError):
+        try:
             responses = self.responses(video_id, evaluation)
+        except NotReadyError:
+            responses = None
         return [video_id, responses, self._asked(video_id, answers=True)]
 
     def _footage(self, video_id: str) -> Footage:
@@ -251,13 +254,14 @@ class Versions:
         values, questions = self._known["asked", answers], self.questions[video_id]
         if video_id in values:
             return values[video_id]
-        parts: list[str | None] = []
+        if None not in values:
+            values[None] = str(find_benchmark(questions[0].benchmark).grouping is not None)
+        parts: list[str | None] = [values[None]]
         for question in questions:
             parts += [question.question_id, question.question, str(len(question.options))]
             parts += question.options
             if answers:
                 facets = _json_of(question.facets)
                 parts += [question.answer, question.youtube_id, question.url, facets]
-        in_group = find_benchmark(questions[0].benchmark).grouping is not None
-        values[video_id] = text_fingerprint(str(in_group), *parts)
+        values[video_id] = text_fingerprint(*parts)
         return values[video_id]

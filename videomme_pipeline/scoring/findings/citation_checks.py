@@ -12,9 +12,10 @@ from typing import Any
 from videomme_pipeline.benchmarks.selection import Selection
 from videomme_pipeline.errors import Finding, Status, listed
 from videomme_pipeline.models.video_llm import KNOWN_ENDS, MIN_TOKEN_SHARE, OTHER_FRAMES
-from videomme_pipeline.scoring.findings.run import EvaluatedVideo, Run, Runs
+from videomme_pipeline.scoring.findings.run import Run, Runs
 from videomme_pipeline.scoring.scored_question import (
     Answer,
+    EvaluatedVideo,
     Outcome,
     ScoredQuestion,
     is_with_subtitles,
