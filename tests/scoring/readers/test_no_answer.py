@@ -216,6 +216,7 @@ red | blue | green | tan => Options:\n1. red\n2. blue\n\nOption 1:\nThe car
 20 | 30 | 40 | 50 => A. 30\nB. 40\nC. 50
 20 | 30 | 40 | 50 => A: 30\nB: 40\nC: 50
 20 | 30 | 40 | 50 => A: 1871
+the barn | the attic | the mill => She is in the barn, which is old. He also goes to the
 red | blue | tan => A. red\nB. blue\nC. tan\n\nEach:\n\nA. red: no.\n\nB. blue: no.\n\nC. ta
 red | blue | green => A. red\n\nThe answer is C. She sleeps. The answer is B.
 red | blue | green => You are asked to say whether the car is blue.
