@@ -189,7 +189,7 @@ def test_careful_reads_responses_that_repeat_options() -> None:
 def test_careful_reads_responses_about_videos_without_a_wrong_letter(
     part: slice, false: int, missed: int
 ) -> None:
-    """The 2,630 responses of docs/reader-accuracy.md. The last 1,472 are all of small models."""
+    """The 2,666 responses of docs/reader-accuracy.md. The last 1,508 are all of small models."""
     rows = labelled_responses(EXTRACTION.parent / "video_responses.jsonl")[part]
     read = counts((letter_read(ReaderName.CAREFUL, row), row["intended"]) for row in rows)
     assert read["wrong"] == 0
