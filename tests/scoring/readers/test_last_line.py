@@ -31,6 +31,9 @@ def test_a_last_line_that_is_only_a_letter_is_the_answer(discussion: str, last: 
         ("The answer is B.\nIt shows the letters X and\nA", Letter.B),
         ("The answer is B, not\nA", Letter.B),
         ("The answer is B.\n\nC. Pears are on the table.", Letter.B),
+        ("Answer: B\nSecond best: C", Letter.B),
+        ("B. Apples\n\nNot only that: the second best option, which is C, is green.", Letter.B),
+        ("The second best is C, so the answer is B.", Letter.B),
     ],
 )
 def test_a_letter_inside_of_a_sentence_is_no_last_line(response: str, letter: Letter) -> None:

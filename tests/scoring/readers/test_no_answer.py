@@ -151,6 +151,9 @@ y = B
 The answer on the slide is C.
 The correct answer written on the board is B
 The possible choices are Option A and Option D.
+The second best option is B.
+Second most likely: C
+The explanation of the answer:\nThe vitamin in the fruit is C.
 """
 
 WITH_OPTIONS = r"""
@@ -202,6 +205,22 @@ red | blue | green => A: A: a: A: A: A:
 red | blue | green => A. The red.\nAnswer: The blue.\nAnswer: The green.\nAnswer: The black.
 red | blue | green | tan => A. red\nB. tan\nC. blue\nD. tan\nC. blue\nD. tan\nD. tan\nC. blue
 red | blue | green | tan => A. red\nNo.\n\nB. blue\nNo.\n\nC. green\nNo.\n\nD. tan\nThis option is
+red | blue | green | tan => Each option:\n\nA. **red**: no.\n\nB. **blue**: This is
+red | blue | green | tan => Each option:\n\nA. red\n- It is dark.\n\nB. blue\n- No.\n\nC. green
+red | blue | green | tan => A) red (The answer is no option)\nB) blue\nC) green
+red | blue | green | tan => The reason for this answer is:\n\nA. red cars\nB. blue cars\nC. tan cars
+red | blue | green | tan => C. green\nA. tan\nD. red
+red | blue | tan => It is blue.\nWho is it?\nA. red\nB. blue\nC. tan\nAnswer briefly. It is
+red | blue | green | tan => Answer with a letter.\nWhich color has the car?\nA. red
+red | blue | green | tan => Options:\n1. red\n2. blue\n\nOption 1:\nThe car
+20 | 30 | 40 | 50 => A. 30\nB. 40\nC. 50
+20 | 30 | 40 | 50 => A: 30\nB: 40\nC: 50
+20 | 30 | 40 | 50 => A: 1871
+the barn | the attic | the mill => She is in the barn, which is old. He also goes to the
+red | blue | tan => A. red\nB. blue\nC. tan\n\nEach:\n\nA. red: no.\n\nB. blue: no.\n\nC. ta
+red | blue | green => A. red\n\nThe answer is C. She sleeps. The answer is B.
+red | blue | green => You are asked to say whether the car is blue.
+red | blue | green => The color is B. blue, but that is not the answer.
 """
 
 

@@ -473,6 +473,7 @@ def test_an_explanation_is_read_by_the_conclusion_at_its_end(
         ("He is feeding the ducks. This is evident from the bread. He is not folding paper or "
          "washing dishes.", CHORES, "A"),
         ("He is feeding the ducks. This conclusion is based on the bread. He smiles.", CHORES, "A"),
+        ("He is feeding the ducks.\n\nExplanation:\n- He smiles.\n\nThis is a", CHORES, "A"),
         ("He is feeding the ducks. He is then folding paper. He smiles.", CHORES, None),
         ("He is feeding the ducks or folding paper. This is clear from it. He smiles.", CHORES,
          None),

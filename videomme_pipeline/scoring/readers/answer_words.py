@@ -1,8 +1,4 @@
-"""Words and patterns that determine the role of a letter, in the languages of model answers.
-
-`answer_words.toml` has most of them, and `careful` applies them. Add a word if a language or a
-phrase is missing, not to fix the reading of one response.
-"""
+"""The words and patterns of `answer_words.toml`, which determine the role of a letter."""
 
 import re
 import tomllib

@@ -54,6 +54,8 @@ def read_careful(response: str, letters: Sequence[Letter], options: Sequence[str
     text = text[: len(answer)]
     if not answer.strip() and (tagged := _marked(text)):
         answer = text[slice(*tagged)].rjust(tagged[1])
+    if labelled and {folded[start].upper() for start in labelled} >= {*letters}:
+        answer = answer[max(labelled.values())[1] :].rjust(len(answer))  # a repeated prompt
     by_letter = dict(zip(letters, options, strict=False))
     value = without_letter.read_final_value(folded, text, _marked(answer), by_letter)
     if value is not None and value.letter:
@@ -112,8 +114,7 @@ def _read_as_a_whole(text: str, letters: Sequence[Letter], begin: int) -> Readin
     return None
 
 
-# No group is repeated possessively: Python 3.11.2 would keep the characters of its failed attempt.
-# (Read: CPython issue 106052, corrected in 3.11.5.)
+# No possessive group: Python 3.11.2 keeps characters of a failed attempt (CPython issue 106052).
 _BETWEEN = r"(?:(?![✓✔✅☑✗❌✘✖])[\W_])*"
 _REPEATED_LETTER = re.compile(
     r"[\W_]*+([A-Za-z])(?:[\W_]*+\1)*(?!-)(?:(?![+#°])[\W_])*", re.IGNORECASE
@@ -292,7 +293,7 @@ def _without_lists(
     lines = [start for start, end in pairwise(items) if text.count("\n", start, end) == 1]
     weak = dict.fromkeys(items, Role.ALONE) | dict.fromkeys(lines, Role.STATED)
     listed = [text[start].upper() for start in items]
-    if [*dict.fromkeys(listed)][: len(letters)] == [*letters] or listed.count("A") > 2:
+    if lines[1:] or [*dict.fromkeys(listed)][: len(letters)] == [*letters]:
         firsts = [min(items), *(start for start in lines if text[start].upper() == letters[0])]
         weak |= dict.fromkeys(items, Role.CHOSEN) | dict.fromkeys(firsts, Role.DECLARED)
     kept = [
@@ -378,9 +379,9 @@ def _strongest(
     if chosen.several or (chosen.is_of_case and len(cases) > 1):
         return Reading(None, "several_letters", (chosen.start, chosen.end))
     is_cut_off = text.rstrip()[-1:].isalnum()
-    different = len({peer.letter for peer in peers if not peer.several})
+    named = {own.letter for own in candidates if own.role in (top, Role.ALONE) and not own.several}
     is_unsure = top < Role.CHOSEN or chosen.is_also or (top < Role.DECLARED and is_cut_off)
-    if different > (1 if is_unsure else 2):
+    if len(named) > (1 if is_unsure else 2):
         return Reading(None, "several_letters", (peers[0].start, chosen.end))
     return _offered(chosen.letter, (chosen.start, chosen.end), top.name.lower(), letters)
 
@@ -396,12 +397,14 @@ _LABEL = re.compile(
     rf"([A-Na-n])(?![{WORD_LETTER}])"
     rf"(?:(?<![{WORD_LETTER}'.].)"
     r"[*_`\"')\]]{0,3}[ \t]?(?:[.):|=(]|(?<=[)\]])(?=[ \t]))"
-    r"|(?:(?<=\n.)|(?<=- .))(?=[ \t][^\w\s])|(?<=\n.)\Z)"
+    r"|(?:(?<=\n.)|(?<=- .))(?=[ \t][^\w\s])|(?:(?<=\n.)|(?<=\n\(.))\Z)"
 )
 _LAST_PARAGRAPH = re.compile(r"\n\s*\n[^\w\n]*\Z")
 _ITEM_NUMBER = re.compile(r"(?:^|\n)[^\w\n]*\d+[.)][^\w\n]*")
 _UNFINISHED = re.compile(r"[^\n]*[.:][^\w\n]+\w[^.!?\n]*\Z(?<![.!?*\"')])")
+_ASKED = re.compile(r"\?[^\w\n]*\n[^\w\n]*A[^\w:]*\Z")
 _YES_OR_NO = re.compile(r"\W*(?:yes|no|true|false)\W*", re.IGNORECASE)
+_ALL = "ABCDEFGHIJKLMN"
 _MAX_ITEM_CHARACTERS = 160
 _MAX_NUMBER_CHARACTERS = 12
 
@@ -410,16 +413,16 @@ def _list_items(text: str) -> dict[int, bool]:
     """The labels of all lists of options by position, and True for the items marked as right.
 
     A list is "A. … B. …", or three labels in alphabetical order, also with letters between them.
-    "A. No, B." is a correction, not a list. "1. A. … The man" and "A. red⏎B. tan⏎C" are cut lists.
+    "A. No, B." is a correction. "1. A. … The man", "A. red⏎B. tan⏎C" and "Who?⏎A" are cut lists.
     """
     labels = list(_LABEL.finditer(text))
     rest = text[labels[-1].end() :].rstrip() if labels else ""
     if labels and "\n\n" not in rest:
         start = max(0, labels[-1].start() - _MAX_NUMBER_CHARACTERS)
-        begins = _LAST_LINE_BEGINS if len(labels[-1][0]) == 1 else _LAST_PARAGRAPH
-        names = "".join(label[1].upper() for label in labels[-4:])
-        is_item = names[3:] and names in "ABCDEFGHIJKLMN" and "\n" in rest
-        if not is_item and begins.search(text, start, labels[-1].start()):
+        names = "".join(label[1].upper() for label in labels[-3:])
+        is_third = names[2:] and names in _ALL and len(text) - labels[-1].end() > 2
+        is_cut_off = names[1:] and names[-2:] in _ALL and rest[-1:].isalnum()
+        if not (is_third or is_cut_off) and _LAST_PARAGRAPH.search(text, start, labels[-1].start()):
             labels.pop()
     listed = _in_sequence(text, labels)
     number_ends = {number.end() for number in _ITEM_NUMBER.finditer(text)}
@@ -429,8 +432,10 @@ def _list_items(text: str) -> dict[int, bool]:
     counts = Counter(label[1].upper() for label in labels)
     if listed and (counts["A"] > 2 or sum(count > 2 for count in counts.values()) > 1):
         listed.update(range(len(labels)))  # lists that repeat until the response ends
-    if listed and labels[-1][1].upper() == "A" and _UNFINISHED.match(text, labels[-1].start()):
-        listed.add(len(labels) - 1)
+    if labels and labels[-1][1].upper() == "A":
+        is_asked = _ASKED.search(text, 0, labels[-1].end())
+        if is_asked or (listed and _UNFINISHED.match(text, labels[-1].start())):
+            listed.add(len(labels) - 1)
     ends = [*(label.start() for label in labels[1:]), len(text)]
     contents = {
         labels[index].start(): text[labels[index].end() : ends[index]].partition("\n")[0]
@@ -446,11 +451,12 @@ def _in_sequence(text: str, labels: Sequence[re.Match[str]]) -> set[int]:
         before = labels[index - 1]
         between = (before.end(), label.start())
         is_later = label[1].upper() > before[1].upper() or between[1] - between[0] == 1  # "A: A:"
-        is_turn = before[0].endswith(":") and text.count("\n", *between) == 1
+        is_turn = text.count("\n", *between) == 1
         if not (is_later or is_turn) or PATTERNS["correction"].search(text, *between):
             run = []
         run.append(index)
-        if len(run) > 2 or [labels[item][1].upper() for item in run] == ["A", "B"]:
+        names = {labels[item][1].upper() for item in run}
+        if len(names) > 2 or names == {"A", "B"}:
             listed.update(run)
     return listed
 

@@ -164,8 +164,8 @@ _ONE = ("one", "two", "three", "four", "five", "six", "seven", "eight")
 _ORDERED = (_FIRST, _ONE, "一二三四五六七八", [*map(str, range(1, 15))])
 _NUMBERS = {word: index for words in _ORDERED for index, word in enumerate(words)}
 _ORDINAL = re.compile(
-    rf"""\b(?P<first>{"|".join(_FIRST)}|last)\s(?:option|choice)\b
-    |\b(?:option|choice)\s\#?(?P<one>{"|".join(_ONE)}|1[0-4]|[1-9])\b
+    rf"""\b(?P<first>{"|".join(_FIRST)}|last)\s(?:option|choice)\b(?!\sthat\b)
+    |\b(?:option|choice)\s\#?(?P<one>{"|".join(_ONE)}|1[0-4]|[1-9])\b(?!:[ ]*\n)
     |第(?P<cjk>[一二三四五六七八1-9])(?:个|個)?(?:选项|選項|项|項)""",
     re.IGNORECASE | re.VERBOSE,
 )
@@ -207,8 +207,8 @@ def _named(match: re.Match[str], letters: Sequence[Letter]) -> str:
     return chr(ord("A") + index)
 
 
-_NAMED_BEFORE_COLON = re.compile(rf"(?<![{WORD_LETTER}])[A-N][*_)\]]*:$")
-"""The end of a line that has the letter itself: "The correct answer is B:"."""
+_NAMED = re.compile(rf"^[A-N]\)|(?<![{WORD_LETTER}])[A-N][*_)\]]*:$")
+"""A line that has the letter itself: "B) Red (an option)", "The correct answer is B:"."""
 
 
 def _announcement(above: str) -> str:
@@ -217,7 +217,7 @@ def _announcement(above: str) -> str:
     line = line[_sentence_start(sentence_ends(line), len(line)) :].strip(_BULLETS)
     words = WORDS.findall(line.lower())
     is_open = words[-2:] in (["is", ":"], ["be", ":"], ["was", ":"])
-    if _NAMED_BEFORE_COLON.search(line) or not words or (len(words) > 8 and not is_open):
+    if _NAMED.search(line) or not words or (len(words) > 8 and not is_open):
         return ""
     if not SETS["listing"].isdisjoint(words):
         return line.rstrip(":=")

@@ -90,7 +90,7 @@ def labelled_texts(text: str, texts: OptionTexts) -> dict[int, Span]:
 
 def set_answer_mark_aside(text: str, texts: OptionTexts) -> str:
     """`text` with a leading "A:" blanked if it stands for "Answer:", as on a line with
-    another option's text: "A: No, he does not." if A is "Yes". "A: … B: …" is a list.
+    another option's text ("A: No, he does not." if A is "Yes") or a number. "A: … B: …" is a list.
     """
     mark = _ANSWER_MARK.match(text)
     if not mark or "\nB:" in text or Letter.A not in texts:
@@ -101,7 +101,7 @@ def set_answer_mark_aside(text: str, texts: OptionTexts) -> str:
         for letter, option in texts.items()
         if any(option.match(line, word.start) for word in words_from(line))
     ]
-    is_mark = not line or (len(stated) == 1 and Letter.A not in stated)
+    is_mark = not line or ("A" not in stated and (line.strip().isdecimal() or len(stated) == 1))
     return blank_spans(text, [mark.span()]) if is_mark else text
 
 

@@ -257,9 +257,7 @@ def _role_after_word(written: WrittenLetter, phrase: _Phrase) -> Role:
         return Role.NAMED
     if word in SETS["conclusions"] or word in SETS["other_labels"]:
         return Role.MENTION
-    # For example "three people, option C."
-    in_apposition = word == "(" or ("," in phrase.between and written.tail.startswith("."))
-    is_named = written.enclosed or (phrase.names_option and in_apposition)
+    is_named = written.enclosed or (phrase.names_option and word == "(")
     is_bracketed = word == "(" and written.tail.startswith(")")
     return Role.NAMED if is_named and (written.is_statement or is_bracketed) else Role.MENTION
 

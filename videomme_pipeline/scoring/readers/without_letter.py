@@ -59,7 +59,7 @@ def read_repeated_option(answer: str, texts: OptionTexts) -> Reading | None:
     opening, *others = _sentences(statement) or [(0, 0)]
     listed = (*repeated, *(_repeated(statement, texts, other) for other in (opening, *others)))
     if len({occurrence.letter for occurrence in listed if occurrence}) > 1:
-        return None
+        return NO_LETTER
     goes_on = others and PATTERNS["hedges"].match(statement[slice(*others[0])].strip())
     bold = [match.span(1) for match in _BOLD.finditer(statement)]
     spans = [*([] if goes_on else [opening]), *(bold if len(bold) == 1 else [])]
@@ -205,8 +205,9 @@ def _read_explanation(answer: str, texts: OptionTexts) -> Reading | None:
     sentences = _sentences(answer)
     while sentences and PATTERNS["offers_help"].match(answer, *sentences[-1]):
         sentences.pop()
-    if not sentences:
-        return None
+    label = answer[slice(*sentences[-2])].strip() if sentences[1:] else ""
+    if not sentences or (len(label) == 2 and label[0].isalpha()):
+        return None  # "… B. The last item of a list"
     last = sentences[-1]
     if so := _SO.search(answer, *last):
         last = (so.end(), last[1])
@@ -275,8 +276,8 @@ _SUBJECTS = frozenset(("he", "she", "it", "they"))
 _ENDING = re.compile(r"(?<=\w\w)(?:ing|ed|e?s|e)$(?<!\bone)")
 _DOUBLED = re.compile(r"(\w)(?=\1$)")
 _IN_VALUE = re.compile(r"[\d})]\s?[-−+*/^±]\s?[\\${(]*$")
-_LABEL_BEFORE = re.compile(r"\b([A-N])[.):][ ]+(?:the |an? )?$", re.IGNORECASE)
-_AFTER_VALUE = re.compile(r"[°%]?(?:\s[a-zA-Z]+)?(?:\s(?:to|in|for|from)\b\D*)?[^\w√+*/=−-]*$")
+_LABEL_BEFORE = re.compile(r"(?:\b[A-N]|(?<!\d\s)\b[a-n])[.):][ ][*_\"]*(?:[Tt]he |[Aa]n? )?$")
+_AFTER_VALUE = re.compile(r"[°%]?(?:\s[^\W\d]+)?(?:,?\s(?:to|in|for|from|and)\b\D*)?[^\w√+*/=−-]*$")
 
 
 def _occurrences(answer: str, texts: OptionTexts, start: int, end: int) -> list[_Occurrence]:
@@ -345,6 +346,7 @@ def _values(
         _Occurrence(values[number], word.start, word.end)
         for word in words
         if (number := _value([word.text])) in values
+        and not _LABEL_BEFORE.search(answer, max(0, word.start - 9), word.start)
     ]
     stated = [
         value
