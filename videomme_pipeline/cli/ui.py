@@ -25,8 +25,6 @@ from videomme_pipeline.cli.stopping import interruptible_children, on_stop
 from videomme_pipeline.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from videomme_pipeline.storage.layout import Store
 
 commands = typer.Typer()
@@ -95,7 +93,7 @@ def ui(
 class _Processes:
     """The processes of the UI, each in a session of its own, and the folder of their sockets."""
 
-    def __init__(self, environment: "Mapping[str, str]") -> None:
+    def __init__(self, environment: dict[str, str]) -> None:
         self._environment = environment
         self._running: list[subprocess.Popen[bytes]] = []
         self._is_ending = False

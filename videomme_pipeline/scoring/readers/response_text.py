@@ -96,9 +96,9 @@ def _blank_blocks(text: str) -> str:
             spans.append((opened, _reasoning_end(text, opened, mark.start())))
             return blank_spans(text, [*spans, mark.span()])
         else:
-            if opened is None:  # the chat template opened the block
+            if opened is None:
                 spans.clear()
-            spans.append((opened or 0, mark.end()))
+            spans.append((opened or 0, mark.end()))  # 0: the chat template opened the block
             opened = None
     if opened is not None:
         spans.append((opened, _reasoning_end(text, opened, len(text))))
