@@ -25,6 +25,8 @@ from videomme_pipeline.cli.stopping import interruptible_children, on_stop
 from videomme_pipeline.errors import ConfigurationError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from videomme_pipeline.storage.layout import Store
 
 commands = typer.Typer()
@@ -52,18 +54,12 @@ def ui(
     Exits with status 1 if one of its processes ends, because Dagster could still
     show the UI and run no schedule and no sensor.
     """
-    from videomme_pipeline.project.project import (
-        HOME_VARIABLE,
-        PAGE_VARIABLE,
-        configuration_folder,
-        dagster_home,
-        is_project,
-    )
+    from videomme_pipeline.project import project as projects
 
     try:
         project = open_project()
     except ConfigurationError:
-        if not is_project(configuration_folder()):
+        if not projects.is_project(projects.configuration_folder()):
             raise
         project = None  # the UI itself shows the error
     if not Path(_WORKSPACE).exists():
@@ -78,8 +74,8 @@ def ui(
     environment |= {"ARROW_DEFAULT_MEMORY_POOL": "system", "MALLOC_ARENA_MAX": "2"}
     if project is not None:
         name_programs(project)
-        environment[PAGE_VARIABLE] = _serve_page(project.store, port + 1)
-    environment |= os.environ | {HOME_VARIABLE: str(dagster_home())}
+        environment[projects.PAGE_VARIABLE] = _serve_page(project.store, port + 1)
+    environment |= os.environ | {projects.HOME_VARIABLE: str(projects.dagster_home())}
     processes = _Processes(environment)
     try:
         with on_stop(processes.end, seconds=_END_SECONDS):
@@ -110,9 +106,14 @@ class _Processes:
 
     def one_ended(self) -> bool:
         """True if a process has ended by itself."""
-        if self._is_ending:
-            return False
-        return any(process.poll() is not None for process in self._running)
+        return not self._is_ending and any(running.poll() is not None for running in self._running)
+
+    def wait_for(self, condition: "Callable[[], bool]") -> None:
+        """Wait for `condition`. Exits with status 1 if a process ends first, which has said why."""
+        while not condition():
+            if self.one_ended():
+                raise typer.Exit(1)
+            time.sleep(_POLL_SECONDS)
 
     def end(self) -> str:
         """End all processes with their children, and return what has ended."""
@@ -129,13 +130,10 @@ class _Processes:
 
 
 def _run(processes: _Processes, host: str, port: int) -> None:
-    """Start the processes of the UI, and return when one of them has ended.
-
-    Exits with status 1 if one ends before the UI answers, which has then said why.
-    """
+    """Start the processes of the UI, and return when one of them has ended."""
     from videomme_pipeline.configuration import read_yaml
 
-    sockets, servers, locations = list[str](), list[int](), list[object]()
+    sockets, commands, locations = list[str](), list[list[str]](), list[object]()
     entries = read_yaml(Path(_WORKSPACE)).get("load_from")
     for entry in entries if entries and isinstance(entries, list) else [None]:
         match entry:
@@ -152,22 +150,21 @@ def _run(processes: _Processes, host: str, port: int) -> None:
                 locations.append({"grpc_server": {"socket": sockets[-1], "location_name": name}})
                 code = ("--module-name", module, "--location-name", name)
                 command = ("dagster", "code-server", "start", "--socket", sockets[-1], *_QUIET)
-                servers.append(processes.start(*command, *code, "--working-directory", folder))
+                commands.append([*command, *code, "--working-directory", folder])
             case _:
                 raise ConfigurationError(
                     f"{_WORKSPACE}: an entry is neither `grpc_server` nor `python_module` with "
                     "`module_name`, `working_directory` and `location_name`; correct it, or start "
                     f"`dagster dev -w {_WORKSPACE}`"
                 )
-    workspace = processes.folder / _WORKSPACE
+    workspace, prepared = processes.folder / _WORKSPACE, processes.folder / "prepared"
     workspace.write_text(json.dumps({"load_from": locations}), encoding="utf-8")
     options = ("--workspace", str(workspace))
     listens = ("--host", host, "--port", str(port), "--dagster-log-level", "warning")
-    processes.start("videomme_pipeline.assets.ui", *sockets, *options, *listens)
-    while not _answers(host, port):
-        if processes.one_ended():
-            raise typer.Exit(1)
-        time.sleep(_POLL_SECONDS)
+    processes.start("videomme_pipeline.assets.ui", str(prepared), *sockets, *options, *listens)
+    processes.wait_for(prepared.exists)  # only one process may create the tables of Dagster
+    servers = [processes.start(*command) for command in commands]
+    processes.wait_for(lambda: _answers(host, port))
     # A fourth process that starts on two cores would delay the answer of the UI.
     processes.start("dagster._daemon", "run", *options, *_QUIET)
     missed = 0
@@ -179,8 +176,7 @@ def _run(processes: _Processes, host: str, port: int) -> None:
 def _has_code(server: int) -> bool:
     """True if the code server with a process id has its child with the code of the project.
 
-    It starts that child again only if the UI reloads the project. The child ends if it is killed,
-    or if the machine stands still for so long that it misses the heartbeats of its parent.
+    The child ends if it misses the heartbeats of its parent. Only a reload starts it again.
     """
     import psutil
 
