@@ -357,3 +357,5 @@ def test_a_training_loop_submits_a_checkpoint_and_waits_for_its_verdict(
         assert missing.err.endswith("names no checkpoint of this step; it has 100, 200\n")
         assert "no training run `other`" in videomme("checkpoint", "submit", "other", "1").err
         assert "check the id" in videomme("checkpoint", "wait", "1").err
+    log = (root / "ui.log").read_text(encoding="utf-8")
+    assert "No dagster instance configuration" not in log, "no process opened a new home too early"

@@ -69,9 +69,8 @@ def test_the_ui_ends_with_one_sentence_if_one_of_its_processes_was_killed(
         (killed,) = processes_of(ui, words)
         killed.kill()
         assert ui.process.wait(timeout=300) == 1
-    log = (tmp_path / "ui.log").read_text("utf-8")
-    assert log.splitlines()[-1].startswith("Error: a process of the UI has ended")
-    assert "No dagster instance configuration" not in log, "opened before it was prepared"
+    last = (tmp_path / "ui.log").read_text("utf-8").splitlines()[-1]
+    assert last.startswith("Error: a process of the UI has ended")
     assert {p.status() for p in family if p.is_running()} <= {psutil.STATUS_ZOMBIE}
 
 
