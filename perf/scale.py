@@ -38,7 +38,7 @@ from perf.planning import (
     timed,
     write_project,
 )
-from tests.support.browser import CHROMIUM_FLAGS
+from tests.support.browser import CHROMIUM_FLAGS, seconds_to_open
 from tests.support.ports import free_port
 from videomme_pipeline.assets.instance import open_instance
 from videomme_pipeline.stages.plan import plan_project
@@ -226,11 +226,8 @@ def pages(address: str, run_id: str, steps: int, watched: WatchedProcess) -> dic
         for name, (page_address, text) in contents.items():
             page = browser.new_context().new_page()
             page.set_default_timeout(1000 * PAGE_ARRIVES_WITHIN_SECONDS)
-            began, cpu = time.perf_counter(), watched.cpu_seconds
-            page.goto(page_address)
-            page.get_by_text(text).first.wait_for()
-            page.wait_for_load_state("networkidle")
-            wall = time.perf_counter() - began
+            cpu = watched.cpu_seconds
+            wall = seconds_to_open(page, page_address, text)
             watched.look()
             measured[f"UI page: {name}"] = Measurement(
                 wall_seconds=wall,

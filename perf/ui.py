@@ -26,9 +26,9 @@ from tempfile import TemporaryDirectory
 
 import httpx2
 import psutil
-from playwright.sync_api import Request, sync_playwright
+from playwright.sync_api import sync_playwright
 
-from tests.support.browser import CHROMIUM_FLAGS
+from tests.support.browser import CHROMIUM_FLAGS, seconds_to_open
 from tests.support.commands import environment_of
 from tests.support.paths import ROOT
 from tests.support.ports import free_port
@@ -108,18 +108,8 @@ def pages(port: int) -> dict[str, float]:
         context = browser.new_context()
         of_assets = {key: (f"assets/{key}", "Code location") for key in keys}
         for name, (path, text) in (PAGES | of_assets).items():
-            page, answered = context.new_page(), list[float]()
-
-            def note_time(_: Request, times: list[float] = answered) -> None:
-                times.append(time.perf_counter())
-
-            page.on("requestfinished", note_time)
-            began = time.perf_counter()
-            page.goto(f"{address}/{path}")
-            page.get_by_text(text).first.wait_for()
-            shown = time.perf_counter()
-            page.wait_for_load_state("networkidle")  # half a second after the last answer
-            seconds[name] = max(shown, *answered) - began
+            page = context.new_page()
+            seconds[name] = seconds_to_open(page, f"{address}/{path}", text)
             page.close()
         browser.close()
     return seconds

@@ -66,7 +66,7 @@ def test_a_shard_that_does_not_exist_is_an_error(shard: str) -> None:
 
 
 @pytest.mark.slow
-def test_such_a_shard_ends_the_command() -> None:
+def test_a_shard_that_does_not_exist_ends_the_command() -> None:
     with pytest.raises(subprocess.CalledProcessError) as failed:
         collected("--shard", "0/4")
     assert "write 1/4 for the first of four parts" in failed.value.stderr

@@ -275,8 +275,8 @@ def test_a_listing_has_the_files_of_other_processes(server: S3Server) -> None:
 def test_a_listing_has_the_times_of_the_objects(server: S3Server) -> None:
     folder = open_folder("s3://bucket/times", "VIDEOMME_DATA")
     put(folder / "a", b"a")
-    (listed,) = list_objects(folder).values()
-    assert listed == (state := object_state(folder / "a"))
+    (listed,), state = list_objects(folder).values(), object_state(folder / "a")
+    assert listed == state
     assert listed.modified == pytest.approx(state.modified, abs=1)
     assert listed.modified == pytest.approx(time.time(), abs=60)
 

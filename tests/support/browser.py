@@ -1,5 +1,6 @@
 """Start Chromium and open pages in it, for tests and measurements."""
 
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -14,6 +15,18 @@ CHROMIUM_FLAGS = [
     "--disable-component-update",
     "--disable-sync",
 ]
+
+
+def seconds_to_open(page: Page, address: str, text: str) -> float:
+    """Open `address`, and return the time until it shows `text` and has its last answer."""
+    answered: list[float] = []
+    page.on("requestfinished", lambda _: answered.append(time.perf_counter()))
+    began = time.perf_counter()
+    page.goto(address)
+    page.get_by_text(text).first.wait_for()
+    shown = time.perf_counter()
+    page.wait_for_load_state("networkidle")  # half a second after the last answer
+    return max(shown, *answered) - began
 
 
 @dataclass

@@ -59,10 +59,10 @@ def distribute(files: Iterable[str], seconds: Mapping[str, float], count: int) -
 
 
 def mixed(files: list[str], seconds: Mapping[str, float]) -> list[str]:
-    """`files`, with those of the longest two fifths of the time as early as shorter ones allow.
+    """`files`, the longest first, in an order in which long and shorter ones take turns.
 
-    Long files mostly wait, and would leave the cores idle if all processes ran one. The shortest
-    files come last, so that all processes end at the same time.
+    Long files, which take two fifths of the time, mostly wait. The cores would be idle if all
+    processes ran one. The shortest files come last, so that all processes end at the same time.
     """
     others = deque(files)  # the longest first
     long = deque[str]()

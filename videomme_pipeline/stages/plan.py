@@ -80,7 +80,7 @@ def _without_garbage_search() -> Iterator[None]:
     finally:
         if was_enabled:
             gc.freeze()
-            gc.unfreeze()  # as old objects, which the next searches leave out
+            gc.unfreeze()  # into the oldest generation, which most searches leave out
             gc.enable()
 
 

@@ -161,7 +161,7 @@ def open_folder(root: str | Path | UPath, name: str) -> UPath:
 
 
 def _s3_session(files: Any) -> object:
-    """The session that s3fs would create. Its usual way to read times is most of a listing."""
+    """The session that s3fs would create, but it reads times without dateutil, which is slow."""
     from aiobotocore.session import AioSession  # noqa: PLC0415 - as s3fs, which a user chose
     from botocore.utils import parse_timestamp  # noqa: PLC0415
 

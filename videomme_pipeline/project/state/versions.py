@@ -102,11 +102,11 @@ class Versions:
         """Fingerprint of everything that changes the frames of a video, except its content."""
         sampling, questions = self.samplings[sampling_name], self.questions[video_id]
         values = self._known["frame settings", sampling_name]
-        key = duration, clip = questions[0].duration, questions[0].footage.clip
+        key = (questions[0].duration, questions[0].footage.clip)
         if key not in values:
             if isinstance(sampling, FromFile):  # each video has its own settings
-                return frames_fingerprint(sampling.for_questions(questions), duration, clip)
-            values[key] = frames_fingerprint(sampling, duration, clip)
+                return frames_fingerprint(sampling.for_questions(questions), *key)
+            values[key] = frames_fingerprint(sampling, *key)
         return values[key]
 
     def frames(self, video_id: str, sampling_name: str) -> str:

@@ -114,7 +114,7 @@ def _read_as_a_whole(text: str, letters: Sequence[Letter], begin: int) -> Readin
     return None
 
 
-# No possessive group: Python 3.11.2 keeps characters of a failed attempt (CPython issue 106052).
+# No possessive group: in Python 3.11.2, it matches a failed attempt, too (CPython issue 106052).
 _BETWEEN = r"(?:(?![✓✔✅☑✗❌✘✖])[\W_])*"
 _REPEATED_LETTER = re.compile(
     r"[\W_]*+([A-Za-z])(?:[\W_]*+\1)*(?!-)(?:(?![+#°])[\W_])*", re.IGNORECASE
@@ -404,7 +404,7 @@ _ITEM_NUMBER = re.compile(r"(?:^|\n)[^\w\n]*\d+[.)][^\w\n]*")
 _UNFINISHED = re.compile(r"[^\n]*[.:][^\w\n]+\w[^.!?\n]*\Z(?<![.!?*\"')])")
 _ASKED = re.compile(r"\?[^\w\n]*\n[^\w\n]*A[^\w:]*\Z")
 _YES_OR_NO = re.compile(r"\W*(?:yes|no|true|false)\W*", re.IGNORECASE)
-_ALL = "ABCDEFGHIJKLMN"
+_ALPHABET = "ABCDEFGHIJKLMN"
 _MAX_ITEM_CHARACTERS = 160
 _MAX_NUMBER_CHARACTERS = 12
 
@@ -420,8 +420,8 @@ def _list_items(text: str) -> dict[int, bool]:
     if labels and "\n\n" not in rest:
         start = max(0, labels[-1].start() - _MAX_NUMBER_CHARACTERS)
         names = "".join(label[1].upper() for label in labels[-3:])
-        is_third = names[2:] and names in _ALL and len(text) - labels[-1].end() > 2
-        is_cut_off = names[1:] and names[-2:] in _ALL and rest[-1:].isalnum()
+        is_third = names[2:] and names in _ALPHABET and len(text) - labels[-1].end() > 2
+        is_cut_off = names[1:] and names[-2:] in _ALPHABET and rest[-1:].isalnum()
         if not (is_third or is_cut_off) and _LAST_PARAGRAPH.search(text, start, labels[-1].start()):
             labels.pop()
     listed = _in_sequence(text, labels)
