@@ -47,7 +47,7 @@ test-engines: .venv/installed-dev ## Run the tests of real engines (CONTRIBUTING
 test-clusters: .venv/installed-dev ## Run the tests of Dask and of Slurm, which they start on this machine, as root
 	$(BIN)/pytest -m cluster
 
-test-perf: .venv/installed-dev ## Run each measurement of perf/ in its quick form
+test-perf: .venv/installed-dev ## Run each measurement of perf/ in its quick form, and the limits of time and memory
 	$(BIN)/pytest -m measurement -n 2 --dist loadscope
 
 coverage: .venv/installed-dev ## Run the everyday tests and list the lines that they miss

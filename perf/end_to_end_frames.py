@@ -129,7 +129,7 @@ def main() -> None:
     clip(name)
     with tempfile.TemporaryDirectory() as folder:
         measured = {way: measure(way, name, Path(folder)) for way in WAYS}
-        frame_bytes = sum(p.stat().st_size for p in Path(folder).rglob("frames/*/*.parquet"))
+        frame_bytes = sum(p.stat().st_size for p in Path(folder).rglob("frames/*.parquet"))
     result: dict[str, Any] = {
         "clip": name,
         "questions": QUESTIONS,

@@ -38,6 +38,7 @@ def child() -> Iterator[Child]:
 
 
 @pytest.mark.slow
+@pytest.mark.measurement
 @pytest.mark.parametrize("name", SMALL_FILES)
 def test_a_small_file_costs_little(tmp_path: Path, child: Child, name: str) -> None:
     path = tmp_path / "results.json"

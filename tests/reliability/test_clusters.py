@@ -146,7 +146,7 @@ def reading_all_frames(store: Store) -> Iterator[list[Exception]]:
         while not is_over.wait(0.2):
             for path in store.files("frames"):
                 try:
-                    read_frames(store, path.parent.name, path.stem)
+                    read_frames(store, *path.stem.split("."))
                 except Exception as error:  # noqa: BLE001 - any error is a failure of the test
                     errors.append(error)
 

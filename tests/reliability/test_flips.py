@@ -94,11 +94,11 @@ def kinds_of(project: Project) -> Mapping[str, Kind]:
         ),
         "packet indexes": Kind(path=Path(packets.path), read=lambda: _index(packets)),
         "frames": Kind(
-            path=Path(frames.path), read=lambda: read_frames(store, frames.parent.name, frames.stem)
+            path=Path(frames.path), read=lambda: read_frames(store, *frames.stem.split("."))
         ),
         "footers of frames": Kind(
             path=Path(frames.path),
-            read=lambda: read_shown(store, frames.parent.name, frames.stem),
+            read=lambda: read_shown(store, *frames.stem.split(".")),
             tail_bytes=1300,
         ),
         "journal": Kind(path=store.journal, read=lambda: _journal(store.journal)),

@@ -108,7 +108,7 @@ def tables_of(root: Path) -> Mapping[str, Sequence[Mapping[str, Any]]]:
 
 def frame_times(root: Path) -> Mapping[Path, int]:
     """The times at which frames were stored, by path."""
-    files = (root / "data" / "frames").glob("*/*.parquet")
+    files = (root / "data" / "frames").glob("*.parquet")
     return {path: path.stat().st_mtime_ns for path in files}
 
 
@@ -128,7 +128,7 @@ TARGETS: Mapping[str, Callable[[Path, ModelServer], Moment]] = {
     "home": lambda root, _: (root / "home" / "history").exists,
     "questions": lambda root, _: lambda: is_stored(root, "questions"),
     "hashes": lambda root, _: (root / "data" / "local" / "hashes.sqlite").exists,
-    "extracting": lambda root, _: scratch_exists(root / "data", "frames"),
+    "extracting": lambda root, _: scratch_exists(root / "data" / "frames", "*"),
     "first frames": lambda root, _: lambda: bool(frame_times(root)),
     "prompts": lambda root, _: (root / "data" / "videomme" / "prompts").exists,
     "first request": lambda _, server: requests_sent(server, 1),

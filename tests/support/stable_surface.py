@@ -39,7 +39,7 @@ SCHEMA_VERSION = 1
 STORED: Mapping[str, tuple[str, type]] = {
     "questions": ("BENCHMARK/questions.parquet", Question),
     "videos": ("BENCHMARK/videos/VIDEO.parquet", Video),
-    "frames": ("frames/HASH/SETTINGS.parquet", Frame),
+    "frames": ("frames/HASH.SETTINGS.parquet", Frame),
     "decode_times": ("decode_times/NAME.parquet", DecodeTime),
     "subtitles": ("BENCHMARK/subtitles/TRACK/VIDEO.parquet", AlignedLine),
     "prompts": ("BENCHMARK/prompts/EVALUATION/VIDEO.parquet", Prompt),

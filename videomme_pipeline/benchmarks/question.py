@@ -42,6 +42,7 @@ class Duration(StrEnum):
     LONG = "long"
 
 
+_LETTERS = tuple(Letter)
 _DURATIONS: dict[object, Duration] = {duration.value: duration for duration in Duration}
 
 
@@ -77,7 +78,7 @@ class Question:
 
     @property
     def letters(self) -> tuple[Letter, ...]:
-        return tuple(Letter)[: len(self.options)]
+        return _LETTERS[: len(self.options)]
 
     @property
     def duration(self) -> Duration | None:

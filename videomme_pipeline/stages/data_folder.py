@@ -201,8 +201,7 @@ class DataFolder:
                 yield replace(file, name=folder)
             elif name is not None:
                 own = self._sampling(file, name) if kind == "frames" else name.variant or benchmark
-                video = name.variant if kind == "frames" else name.video
-                yield replace(file, name=own, video=video, fingerprint=name.fingerprint)
+                yield replace(file, name=own, video=name.video, fingerprint=name.fingerprint)
 
     def _sampling(self, file: _File, name: StoredName) -> str:
         """The name of the sampling of frames, which is the same for all files with its settings."""
@@ -217,7 +216,7 @@ class DataFolder:
         for stage in all_stages(self._project):
             if isinstance(stage, BenchmarkStage):
                 names = _planned(stage)
-                needed |= {_key(stage.name, name.variant, name.fingerprint) for name in names}
+                needed |= {_key(stage.name, name.video, name.fingerprint) for name in names}
         results = Results(self._store, uses_plan=False)
         for benchmark in results.benchmarks:
             for scores in results.recorded_since(benchmark, time.time() - _KEPT_SECONDS):

@@ -72,7 +72,7 @@ def _file_name(benchmark: BenchmarkState, partition: VideoVariant, _: str) -> St
     """The name of a file of frames, which benchmarks with the same video share."""
     content = benchmark.snapshot.content_hash(partition.video)
     settings = benchmark.snapshot.versions.frame_settings(*partition)
-    return StoredName(content, None, settings)
+    return StoredName(None, content, settings)
 
 
 def _build(stage: stages.BenchmarkStage, targets: stages.Targets) -> stages.BuildEvents:
@@ -137,7 +137,7 @@ def _extract(
     if database.is_shared and jobs and not stage.project.is_shard:
         names = {  # of the frame sets of each job, the same on all machines
             job: [
-                f"frames/{job.video_hash}/{frames_fingerprint(sampling, job.duration, job.clip)}"
+                f"frames/{job.video_hash}.{frames_fingerprint(sampling, job.duration, job.clip)}"
                 for sampling in job.samplings
             ]
             for job in jobs
@@ -191,7 +191,7 @@ def _report(
         "decode_cpu_seconds": round(result.cpu_seconds, 3),
     }
     if shows_sheet and stored.count and find_benchmark(stage.benchmark.name).is_public:
-        frames = read_frames(stage.project.store, str(target.name.variant), settings)
+        frames = read_frames(stage.project.store, str(target.name.video), settings)
         facts["contact_sheet"] = _contact_sheet(frames)
     return stages.BuildResult(target=target, facts=facts, by_others=stored.reused)
 

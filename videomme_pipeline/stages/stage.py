@@ -339,7 +339,7 @@ class BenchmarkStage:
         """The file that the build of `target` publishes."""
         store, name = self.project.store, target.name
         if self.name == "frames":
-            return store.frames(str(name.variant), name.fingerprint)
+            return store.frames(str(name.video), name.fingerprint)
         return store.built(self.benchmark.name, self.name, name)
 
 

@@ -121,7 +121,7 @@ class Store:
 
     def frames(self, video_hash: str, settings_fingerprint: str) -> UPath:
         """One file per video content and frame settings, shared by all benchmarks."""
-        return self.path("frames", video_hash, f"{settings_fingerprint}.parquet")
+        return self.path("frames", str(StoredName(None, video_hash, settings_fingerprint)))
 
     def decode_times(self, name: str) -> UPath:
         """CPU time of the frames of one run, which two machines would write differently."""

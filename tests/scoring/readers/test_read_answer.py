@@ -416,6 +416,7 @@ def test_reading_takes_linear_cpu_time(unit: str, characters: int) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.measurement
 @pytest.mark.parametrize("unit", _UNITS)
 def test_a_megabyte_of_any_text_is_read_in_seconds_of_cpu_time(unit: str) -> None:
     response = unit * (1_000_000 // len(unit)) + "!"
