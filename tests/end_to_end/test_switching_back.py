@@ -243,7 +243,7 @@ def garbage(project: Project) -> list[Garbage]:
 
 
 def stage_of(item: Garbage) -> str:
-    return str(item.path.parts[-3])
+    return item.why.partition(" ")[0]
 
 
 @pytest.mark.slow
