@@ -337,10 +337,7 @@ class BenchmarkStage:
 
     def path_of(self, target: Target) -> UPath:
         """The file that the build of `target` publishes."""
-        store, name = self.project.store, target.name
-        if self.name == "frames":
-            return store.frames(str(name.video), name.fingerprint)
-        return store.built(self.benchmark.name, self.name, name)
+        return self.project.store.built(self.benchmark.name, self.name, target.name)
 
 
 class SharedStage(ABC):

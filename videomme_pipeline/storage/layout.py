@@ -109,8 +109,9 @@ class Store:
     # Paths. `fingerprint` parts are those of the stage's settings.
 
     def built(self, benchmark: str, stage: str, name: StoredName) -> UPath:
-        """The file that a stage of a benchmark builds."""
-        return self.path(benchmark, stage, *str(name).split("/"))
+        """The file that a stage of a benchmark builds. All benchmarks share frames."""
+        folder = [stage] if stage == "frames" else [benchmark, stage]
+        return self.path(*folder, *str(name).split("/"))
 
     def media(self, benchmark: str) -> Path:
         """The folder of video and subtitle files, as they were downloaded or drawn."""

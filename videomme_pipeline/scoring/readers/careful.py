@@ -404,6 +404,7 @@ _ITEM_NUMBER = re.compile(r"(?:^|\n)[^\w\n]*\d+[.)][^\w\n]*")
 _UNFINISHED = re.compile(r"[^\n]*[.:][^\w\n]+\w[^.!?\n]*\Z(?<![.!?*\"')])")
 _ASKED = re.compile(r"\?[^\w\n]*\n[^\w\n]*A[^\w:]*\Z")
 _YES_OR_NO = re.compile(r"\W*(?:yes|no|true|false)\W*", re.IGNORECASE)
+_BULLET = re.compile(r"\A[ \t.*]*\n[ \t]*[-–•*][^\w\n]*")
 _ALPHABET = "ABCDEFGHIJKLMN"
 _MAX_ITEM_CHARACTERS = 160
 _MAX_NUMBER_CHARACTERS = 12
@@ -434,12 +435,14 @@ def _list_items(text: str) -> dict[int, bool]:
         listed.update(range(len(labels)))  # lists that repeat until the response ends
     if labels and labels[-1][1].upper() == "A":
         is_asked = _ASKED.search(text, 0, labels[-1].end())
-        if is_asked or (listed and _UNFINISHED.match(text, labels[-1].start())):
+        is_mark = labels[1:] and text.rstrip().endswith("\nA:")
+        if is_asked or is_mark or (listed and _UNFINISHED.match(text, labels[-1].start())):
             listed.add(len(labels) - 1)
     ends = [*(label.start() for label in labels[1:]), len(text)]
     contents = {
-        labels[index].start(): text[labels[index].end() : ends[index]].partition("\n")[0]
+        labels[index].start(): content.partition("\n")[0]
         for index in sorted(listed)
+        for content in [_BULLET.sub("", text[labels[index].end() : ends[index]])]
     }
     are_options = len(contents) == 2 and all(map(_YES_OR_NO.fullmatch, contents.values()))
     return {start: not are_options and _is_right(content) for start, content in contents.items()}

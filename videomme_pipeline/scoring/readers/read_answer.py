@@ -37,7 +37,7 @@ class RegisteredReader:
 
 
 READERS: Mapping[ReaderName, RegisteredReader] = {
-    ReaderName.CAREFUL: RegisteredReader(read_careful, version="30"),
+    ReaderName.CAREFUL: RegisteredReader(read_careful, version="31"),
     ReaderName.OFFICIAL_V1: RegisteredReader(published.OFFICIAL_V1, version="1"),
     ReaderName.OFFICIAL_V1_FIRST_RELEASE: RegisteredReader(
         published.OFFICIAL_V1_FIRST_RELEASE, version="1"

@@ -203,6 +203,7 @@ def _role_after_copula(written: WrittenLetter, phrase: _Phrase) -> Role:
         or subject[-1] in SETS["subjects"]
         or "'" in phrase.announcing
         or phrase.names_option
+        or PATTERNS["contrasted"].match(written.tail)
         or (phrase.announcing == "is" and written.last and concludes)  # "So the exit is C."
     )
     if not stated and subject[-1] in SETS["fillers"]:  # "it must be C", "must be C"

@@ -87,8 +87,12 @@ def read_contained_option(answer: str, texts: OptionTexts) -> Reading | None:
     statement = _OF_LETTER.sub(lambda clause: " " * len(clause[0]), statement)
     statement = PATTERNS["seems"].sub(lambda verb: "is".ljust(len(verb[0])), statement)
     start = _declared_end(answer)
-    is_short = len(_sentences(statement, start)) <= (2 if start else 1)
-    stated = _read_statement(statement, texts, (start, len(statement))) if is_short else None
+    sentences = _sentences(statement, start)
+    is_short = len(sentences) <= (2 if start else 1)
+    end = len(statement)
+    is_only = start and len({own.letter for own in _occurrences(statement, texts, start, end)}) == 1
+    part = (start, end if is_short else sentences[0][1])
+    stated = _read_statement(statement, texts, part) if is_short or is_only else None
     return stated or _read_explanation(statement, texts)
 
 
