@@ -313,11 +313,9 @@ class BenchmarkStage:
 
         With a row class `companion`, they become the second file of the stage.
         """
-        path = self.path_of(target)
-        if companion is not None:
-            path = self.project.store.built(self.group, str(self.stage.companion), target.name)
+        stage = self.name if companion is None else str(self.stage.companion)
         write_rows(
-            path,
+            self.project.store.built(self.group, stage, target.name),
             rows,
             companion or self.stage.row_class,
             fingerprint=target.name.fingerprint,

@@ -259,8 +259,7 @@ class Snapshot:
         return Planned(evaluations=evaluations, questions=questions, videos=videos, scores=scores)
 
     def _has_responses(self, evaluation: str, video_id: str, fingerprint: str) -> bool:
-        name = StoredName(variant=evaluation, video=video_id, fingerprint=fingerprint)
-        return str(name) in self.names("responses").texts
+        return str(StoredName(evaluation, video_id, fingerprint)) in self.names("responses").texts
 
     def content_hash(self, video_id: str) -> str:
         """Hash of a video's file, or of the stored row if the file is gone.

@@ -120,8 +120,7 @@ class Versions:
 
     def sent_frames(self, video_id: str, evaluation: Evaluation) -> str | None:
         """Fingerprint of the frames that an evaluation sends, or None for a blind evaluation."""
-        name = evaluation.sampling_name
-        return None if evaluation.sampling is None else self.frames(video_id, name)
+        return self.frames(video_id, evaluation.sampling_name) if evaluation.sampling else None
 
     def subtitles(self, video_id: str, evaluation: Evaluation) -> str | None:
         """Fingerprint of the aligned subtitle lines, or None on a track without subtitles."""
