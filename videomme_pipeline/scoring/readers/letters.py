@@ -42,11 +42,12 @@ class WrittenLetter:
 
     @cached_property
     def several(self) -> bool:
-        """True if another letter is next to it: "A or B"."""
+        """True if another letter is next to it or announced: "A or B", "either A"."""
         before = PATTERNS["another_before"].search(self.clause[-_NEAR:])
         after = PATTERNS["another_after"].match(self.tail)
         others = [match[match.lastindex or 0] for match in (before, after) if match]
-        return any(other.upper() != self.letter for other in others)
+        is_either = self.words[-1:] == ["either"]
+        return is_either or any(other.upper() != self.letter for other in others)
 
     @cached_property
     def ends_statement(self) -> bool:
