@@ -48,7 +48,7 @@ test-clusters: .venv/installed-dev ## Run the tests of Dask and of Slurm, which 
 	$(BIN)/pytest -m cluster
 
 test-perf: .venv/installed-dev ## Run each measurement of perf/ in its quick form, and the limits of time and memory
-	$(BIN)/pytest -m measurement -n 2 --dist loadscope
+	$(BIN)/pytest -m measurement
 
 coverage: .venv/installed-dev ## Run the everyday tests and list the lines that they miss
 	$(BIN)/pytest -m "not slow" -n 4 --dist loadscope --cov=videomme_pipeline \
