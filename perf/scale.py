@@ -4,8 +4,8 @@
 
 Builds two projects of tiny videos with the real commands: a third of the benchmark and all of it.
 Every command and the Dagster UI run in processes of their own. Memory is the peak of the largest
-process. The pages of the UI are opened in Chromium until they show their data and the network is
-idle for half a second. The CPU time of a page is that of the server. The last columns extrapolate
+process. A page of the UI is open when it shows its data in Chromium and its last request was
+answered. Its CPU time is that of the server. The last columns extrapolate
 linearly from the two sizes to ten times the benchmark. The evaluations are baselines, so the models
 need neither time nor memory. A project in FOLDER is used again; then nothing is built.
 """

@@ -37,19 +37,22 @@ from videomme_pipeline.warehouse.definitions import views
 SCHEMA_VERSION = 1
 
 STORED: Mapping[str, tuple[str, type]] = {
-    "questions": ("BENCHMARK/questions.parquet", Question),
-    "videos": ("BENCHMARK/videos/VIDEO.parquet", Video),
+    "questions": ("BENCHMARK/questions/FINGERPRINT.parquet", Question),
+    "videos": ("BENCHMARK/videos/VIDEO.FINGERPRINT.parquet", Video),
     "frames": ("frames/HASH.SETTINGS.parquet", Frame),
     "decode_times": ("decode_times/NAME.parquet", DecodeTime),
-    "subtitles": ("BENCHMARK/subtitles/TRACK/VIDEO.parquet", AlignedLine),
-    "prompts": ("BENCHMARK/prompts/EVALUATION/VIDEO.parquet", Prompt),
-    "responses": ("BENCHMARK/responses/EVALUATION/VIDEO.parquet", Response),
-    "attempts": ("BENCHMARK/attempts/EVALUATION/VIDEO.parquet", AttemptRow),
-    "scored_questions": ("BENCHMARK/scores/EVALUATION.parquet", ScoredQuestion),
-    "evaluated_videos": ("BENCHMARK/evaluated_videos/EVALUATION.parquet", EvaluatedVideo),
+    "subtitles": ("BENCHMARK/subtitles/TRACK/VIDEO.FINGERPRINT.parquet", AlignedLine),
+    "prompts": ("BENCHMARK/prompts/EVALUATION/VIDEO.FINGERPRINT.parquet", Prompt),
+    "responses": ("BENCHMARK/responses/EVALUATION/VIDEO.FINGERPRINT.parquet", Response),
+    "attempts": ("BENCHMARK/attempts/EVALUATION/VIDEO.FINGERPRINT.parquet", AttemptRow),
+    "scored_questions": ("BENCHMARK/scores/EVALUATION/FINGERPRINT.parquet", ScoredQuestion),
+    "evaluated_videos": (
+        "BENCHMARK/evaluated_videos/EVALUATION/FINGERPRINT.parquet",
+        EvaluatedVideo,
+    ),
     "nightly_runs": ("BENCHMARK/nightly_runs/EVALUATION/DATE.parquet", ObservedQuestion),
-    "checkpoints": ("checkpoints/RUN-STEP.parquet", Checkpoint),
-    "races": ("races/BASELINE/CANDIDATE.parquet", RecordedLook),
+    "checkpoints": ("checkpoints/RUN-STEP.TIME.parquet", Checkpoint),
+    "races": ("races/BASELINE/CANDIDATE.TIME.parquet", RecordedLook),
 }
 """The tables of the data folder: path and row class."""
 

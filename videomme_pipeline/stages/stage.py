@@ -315,7 +315,7 @@ class BenchmarkStage:
         """
         stage = self.name if companion is None else str(self.stage.companion)
         write_rows(
-            self.project.store.built(self.group, stage, target.name),
+            self.project.store.built(self.benchmark.name, stage, target.name),
             rows,
             companion or self.stage.row_class,
             fingerprint=target.name.fingerprint,

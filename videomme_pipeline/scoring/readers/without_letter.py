@@ -89,9 +89,9 @@ def read_contained_option(answer: str, texts: OptionTexts) -> Reading | None:
     start = _declared_end(answer)
     sentences = _sentences(statement, start)
     is_short = len(sentences) <= (2 if start else 1)
-    end = len(statement)
-    is_only = start and len({own.letter for own in _occurrences(statement, texts, start, end)}) == 1
-    part = (start, end if is_short else sentences[0][1])
+    named = _occurrences(statement, texts, start, len(statement)) if start and not is_short else []
+    is_only = len({option.letter for option in named}) == 1
+    part = (start, len(statement) if is_short else sentences[0][1])
     stated = _read_statement(statement, texts, part) if is_short or is_only else None
     return stated or _read_explanation(statement, texts)
 
