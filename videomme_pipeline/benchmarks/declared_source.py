@@ -236,9 +236,12 @@ class DeclaredSource(Source):
 
 
 def _may_have_segments(file: locate.MediaFile) -> bool:
-    """False for a Parquet file without such a column, whose rows a plan then need not read."""
+    """False for a Parquet or JSON file without such a column: a plan then need not read its rows."""
     with on_local_disk(file) as path, suppress(OSError, pa.ArrowException):
-        return path.suffix.lower() != ".parquet" or SEGMENTS in str(pq.read_schema(path))
+        suffix = path.suffix.lower()
+        if suffix == ".parquet":
+            return SEGMENTS in str(pq.read_schema(path))
+        return suffix not in (".json", ".jsonl") or SEGMENTS.encode() in path.read_bytes()
     return True
 
 
