@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from tests.support import shards
+from tests.support import migrations, shards  # noqa: F401 - changes Alembic
 from tests.support.builders import ODD_VIDEOS
 from tests.support.registered import registered
 from tests.support.shared_files import OddVideos, session_folder

@@ -3,6 +3,7 @@
 import importlib
 import pkgutil
 
+import tests.support.migrations  # noqa: F401 - changes Alembic
 import videomme_pipeline
 
 USED_LATER = ("alembic.command", "altair", "duckdb", "pandas", "scipy.special", "sqlalchemy")
