@@ -236,7 +236,7 @@ class DeclaredSource(Source):
 
 
 def _may_have_segments(file: locate.MediaFile) -> bool:
-    """False for a Parquet or JSON file without such a column: a plan then need not read its rows."""
+    """False for a Parquet or JSON file without such a column, whose rows a plan need not read."""
     with on_local_disk(file) as path, suppress(OSError, pa.ArrowException):
         suffix = path.suffix.lower()
         if suffix == ".parquet":

@@ -53,6 +53,13 @@ class OptionText:
         core = without_article(text, words)
         return cls(tuple(word.text for word in words), core)
 
+    @property
+    def named(self) -> tuple[str, ...]:
+        """The words of "a red one" and "the one on the left" without "one"."""
+        if self.core[1:] == ("one",):
+            return self.core[:1]
+        return self.core[1:] if self.words[:2] == ("the", "one") else self.core
+
     def match(self, text: str, position: int) -> Span | None:
         """The span of the option in `text`, if its words are the first ones after `position`."""
         first = _WORD.search(text, position)

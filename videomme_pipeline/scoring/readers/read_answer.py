@@ -33,18 +33,16 @@ class RegisteredReader:
     """
 
     read: Reader
-    version: str
+    version: str = "1"
 
 
 READERS: Mapping[ReaderName, RegisteredReader] = {
-    ReaderName.CAREFUL: RegisteredReader(read_careful, version="31"),
-    ReaderName.OFFICIAL_V1: RegisteredReader(published.OFFICIAL_V1, version="1"),
-    ReaderName.OFFICIAL_V1_FIRST_RELEASE: RegisteredReader(
-        published.OFFICIAL_V1_FIRST_RELEASE, version="1"
-    ),
-    ReaderName.OFFICIAL_V2: RegisteredReader(published.OFFICIAL_V2, version="1"),
-    ReaderName.LMMS_EVAL: RegisteredReader(published.read_lmms_eval, version="1"),
-    ReaderName.VLMEVALKIT: RegisteredReader(published.read_vlmevalkit, version="1"),
+    ReaderName.CAREFUL: RegisteredReader(read_careful, version="32"),
+    ReaderName.OFFICIAL_V1: RegisteredReader(published.OFFICIAL_V1),
+    ReaderName.OFFICIAL_V1_FIRST_RELEASE: RegisteredReader(published.OFFICIAL_V1_FIRST_RELEASE),
+    ReaderName.OFFICIAL_V2: RegisteredReader(published.OFFICIAL_V2),
+    ReaderName.LMMS_EVAL: RegisteredReader(published.read_lmms_eval),
+    ReaderName.VLMEVALKIT: RegisteredReader(published.read_vlmevalkit),
 }
 
 

@@ -173,12 +173,8 @@ def _read_statement(answer: str, texts: OptionTexts, span: Span) -> Reading | No
     named = PATTERNS["bracketed"].findall(answer, start, end)
     if len(letters) != 1 or not letters.issuperset(named):
         return None
-    alike = _written(
-        list(words_from(answer, start, end)), {key: text.core for key, text in texts.items()}, _stem
-    )
     first = occurrences[0]
-    is_longer = _GOES_ON.match(answer, first.end)
-    if is_longer or not all(any(other.is_within(own) for own in occurrences) for other in alike):
+    if _GOES_ON.match(answer, first.end):
         return None  # "homes, workplaces and schools"
     # Words of the option itself deny nothing: "He has no money."
     spans = [(occurrence.start, occurrence.end) for occurrence in occurrences]
@@ -275,7 +271,6 @@ _SO = re.compile(r", (?=(?:so|thus|hence|therefore) )")
 _REASON = re.compile(r"(?<=[ ,])(?:because|since|因为|因為)")
 _GOES_ON = re.compile(r",[ ](?:\w+|\w[^.;:!?]*,)[ ]and[ ]")
 _DETERMINERS = ARTICLES | {"its", "his", "her", "their", "to", "now"}
-_ONE = ("one",)  # "A red one"
 _SUBJECTS = frozenset(("he", "she", "it", "they"))
 _ENDING = re.compile(r"(?<=\w\w)(?:ing|ed|e?s|e)$(?<!\bone)")
 _DOUBLED = re.compile(r"(\w)(?=\1$)")
@@ -287,7 +282,7 @@ _AFTER_VALUE = re.compile(r"[°%]?(?:\s[^\W\d]+)?(?:,?\s(?:to|in|for|from|and)\b
 def _occurrences(answer: str, texts: OptionTexts, start: int, end: int) -> list[_Occurrence]:
     """The texts of options in `answer[start:end]`, without those inside a longer one."""
     words = list(words_from(answer, start, end))
-    forms = {key: own.core[:1] if own.core[1:] == _ONE else own.core for key, own in texts.items()}
+    forms = {key: own.named for key, own in texts.items()}
     written = _written(words, forms, str)
     stated = [occurrence for occurrence in written if _is_stated(answer, occurrence)]
     stated = stated or _inflected(answer, words, texts)
