@@ -339,10 +339,9 @@ def _decide(text: str, candidates: Sequence[_Candidate], letters: Sequence[Lette
         return Reading(None, "several_letters", (peers[0].start, last.end))
     if PATTERNS["chooses_none"].search(text, last.end):
         return NO_LETTER
-    declared = [candidate.start for candidate in candidates if candidate.role is Role.DECLARED]
-    for several in PATTERNS["declared_set"].finditer(text):
-        if max(declared, default=0) <= several.end():
-            return Reading(None, "several_letters")
+    declared = max((own.start for own in candidates if own.role is Role.DECLARED), default=0)
+    if any(declared <= several.end() for several in PATTERNS["declared_set"].finditer(text)):
+        return Reading(None, "several_letters")
     corrections = list(PATTERNS["correction"].finditer(text, first.end))
     if corrections and (after := _stated_after(candidates, corrections[-1].end())):
         return _strongest(after, letters)
@@ -370,11 +369,8 @@ def _strongest(
     peers = _strongest_peers(candidates)
     chosen = peers[-1]
     top = chosen.role
-    if chosen.several:
-        later = _stated_after(candidates, chosen.end + 1)
-        single = [candidate for candidate in later if not candidate.several]
-        if single:
-            return _strongest(single, letters)
+    if chosen.several and (later := _stated_after(candidates, chosen.end + 1)):
+        return _strongest(later, letters)
     cases = {candidate.letter for candidate in candidates if candidate.is_of_case}
     if chosen.several or (chosen.is_of_case and len(cases) > 1):
         return Reading(None, "several_letters", (chosen.start, chosen.end))

@@ -96,8 +96,6 @@ def _blank_blocks(text: str) -> str:
             spans.append((opened, _reasoning_end(text, opened, mark.start())))
             return blank_spans(text, [*spans, mark.span()])
         else:
-            if opened is None:
-                spans.clear()
             spans.append((opened or 0, mark.end()))  # 0: the chat template opened the block
             opened = None
     if opened is not None:
