@@ -164,7 +164,7 @@ def test_every_checkpoint_gets_its_verdict_although_every_process_is_killed(
     assert loop.returncode == 0
     gates = [alert["title"] for alert in alerts if "gate" in alert["title"]]
     assert gates == ["run, step 300: the gate failed"]
-    with connect(store) as connection:
+    with connect(open_project().store) as connection:  # its configuration knows the checkpoints
         scored = query(connection, "select evaluation from scored_questions")
         curve = query(connection, "select step, score from accuracy_by_checkpoint order by step")
         asked = query(connection, "select evaluation, question_id from attempts")
