@@ -217,12 +217,15 @@ def test_annotations_are_read_again_only_if_they_changed(tmp_path: Path) -> None
     assert changed.questions[1:] == first.questions[1:]
 
 
-def test_subtitles_are_looked_for_only_in_rows_that_may_have_some(tmp_path: Path) -> None:
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
+def test_subtitles_are_looked_for_only_in_rows_that_may_have_some(
+    tmp_path: Path, encoding: str
+) -> None:
     """A plan asks for the subtitles of each video, and reads no rows of a file that has none."""
     path = write(tmp_path / "videomme" / "test-00000-of-00001.jsonl", b"not JSON")
     video = read("videomme", table(v1_rows()))[0].reference
     assert opened(V1_BENCHMARK, own_copy(tmp_path)).subtitle(video) is None
-    write(path, b'not JSON, but "subtitles"')
+    write(path, 'not JSON, but "subtitles"'.encode(encoding))
     with pytest.raises(AnnotationError, match="JSON"):
         opened(V1_BENCHMARK, own_copy(tmp_path)).subtitle(video)
 

@@ -236,12 +236,11 @@ class DeclaredSource(Source):
 
 
 def _may_have_segments(file: locate.MediaFile) -> bool:
-    """False for a Parquet or JSON file without such a column, whose rows a plan need not read."""
+    """False for a file without such a column, whose rows a plan then need not read."""
     with on_local_disk(file) as path, suppress(OSError, pa.ArrowException):
-        suffix = path.suffix.lower()
-        if suffix == ".parquet":
+        if path.suffix.lower() == ".parquet":
             return SEGMENTS in str(pq.read_schema(path))
-        return suffix not in (".json", ".jsonl") or SEGMENTS.encode() in path.read_bytes()
+        return SEGMENTS.encode() in path.read_bytes().replace(b"\0", b"")  # also in UTF-16
     return True
 
 

@@ -1692,3 +1692,31 @@ def test_the_letters_of_a_passage_that_repeats_until_the_end_must_agree(
 
 def test_the_tables_contain_a_thousand_forms() -> None:
     assert sum(len(forms(table)) for table in TABLES.values()) > 1_000
+
+
+@pytest.mark.parametrize(
+    "response",
+    [
+        "It is C because the man opens the door.",
+        "It must be C since he waves.",
+        "It is C and not A.",
+        "It is C which shows the boy.",
+        "I believe it is C from the frames.",
+        "It is C - the red one.",
+        "It's C but I am not sure.",
+        "So it is C rather than B.",
+        "So C because he waves.",
+        "Therefore, C with the hat.",
+        "The answer C because of the hat.",
+        "It is C -> yes",
+    ],
+)
+def test_a_letter_before_its_reason_is_read(response: str) -> None:
+    assert letter(response) == "C"
+
+
+@pytest.mark.parametrize(
+    "response", ["Please answer with A.", "Answer with B", "答案 A would need"]
+)
+def test_a_letter_of_an_instruction_or_a_condition_is_not_read(response: str) -> None:
+    assert letter(response) == ""

@@ -369,8 +369,9 @@ def _strongest(
     peers = _strongest_peers(candidates)
     chosen = peers[-1]
     top = chosen.role
-    if chosen.several and (later := _stated_after(candidates, chosen.end + 1)):
-        return _strongest(later, letters)
+    later = _stated_after(candidates, chosen.end + 1) if chosen.several else []
+    if single := [candidate for candidate in later if not candidate.several]:
+        return _strongest(single, letters)
     cases = {candidate.letter for candidate in candidates if candidate.is_of_case}
     if chosen.several or (chosen.is_of_case and len(cases) > 1):
         return Reading(None, "several_letters", (chosen.start, chosen.end))

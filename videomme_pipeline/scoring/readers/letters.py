@@ -46,8 +46,7 @@ class WrittenLetter:
         before = PATTERNS["another_before"].search(self.clause[-_NEAR:])
         after = PATTERNS["another_after"].match(self.tail)
         others = [match[match.lastindex or 0] for match in (before, after) if match]
-        is_either = self.words[-1:] == ["either"]
-        return is_either or any(other.upper() != self.letter for other in others)
+        return self.words[-1:] == ["either"] or any(o.upper() != self.letter for o in others)
 
     @cached_property
     def ends_statement(self) -> bool:
@@ -130,18 +129,20 @@ def _pattern(letters: tuple[Letter, ...]) -> re.Pattern[str]:
     """A pattern for every letter that may name an option.
 
     It never matches a letter inside a word, in an abbreviation, in initials or in a unit, or a
-    letter with a subscript or a power. "I" counts only if no word follows. The pattern begins with
-    the letter, because the regular-expression engine can skip all other characters.
+    letter with a subscript or a power. The pronoun "I" counts only if the question offers the
+    letter and no word follows. The pattern begins with the letter, because the regular-expression
+    engine can skip all other characters.
     """
     offered = "".join(letters).lower()
     lower = "".join(sorted({*"bcdfgh", *offered} - {*_LOWER_WORDS}))
     glued = f"A-H{offered.upper()}"
     word_letter = WORD_LETTER
+    pronoun = rf"|(?<=I)(?![ \t]+[{word_letter}])" if "i" in offered else ""
     lower_words = "".join({*"ae", *offered} & {*_LOWER_WORDS})
     return re.compile(
         rf"""
         [A-Za-z](?![{word_letter}])
-        (?: (?: (?P<upper>(?<=[A-HJ-Z])|(?<=I)(?![ \t]+[{word_letter}]))
+        (?: (?: (?P<upper>(?<=[A-HJ-Z]){pronoun})
               | (?P<lower>(?<=[{lower}])
                 | (?<=[{lower_words}])(?![ \t]+[{word_letter}]) | (?<=option\ [{lower_words}])) )
             (?<![{word_letter}&@\\°\#].) (?<![{word_letter}]'.) (?<!\b[A-Za-z][./].) (?<![_^]{{.)

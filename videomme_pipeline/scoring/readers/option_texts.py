@@ -56,9 +56,8 @@ class OptionText:
     @property
     def named(self) -> tuple[str, ...]:
         """The words of "a red one" and "the one on the left" without "one"."""
-        if self.core[1:] == ("one",):
-            return self.core[:1]
-        return self.core[1:] if self.words[:2] == ("the", "one") else self.core
+        start = 1 if self.words[:2] == ("the", "one") else 0
+        return self.core[:1] if self.core[1:] == ("one",) else self.core[start:]
 
     def match(self, text: str, position: int) -> Span | None:
         """The span of the option in `text`, if its words are the first ones after `position`."""
@@ -84,12 +83,14 @@ def option_texts(letters: Sequence[Letter], options: Sequence[str]) -> OptionTex
 def labelled_texts(text: str, texts: OptionTexts) -> dict[int, Span]:
     """The spans of the options that follow their own letter, by the position of the letter."""
     spans: dict[int, Span] = {}
+    end = 0
     for label in _LABEL.finditer(text) if texts else ():
         letter = label[0].upper()
-        if letter in texts:
+        if label.start() >= end and letter in texts:
             span = texts[Letter(letter)].match(text, label.end())
             if span is not None and _is_label_of(span, label, text):
                 spans[label.start()] = span
+                end = span[1]
     return spans
 
 

@@ -90,6 +90,8 @@ def _may_have(role: Role, written: WrittenLetter) -> bool:
     if not written.is_lower:
         return True
     # Lower-case letters are more often words and list marks than answers.
+    if role is Role.LABEL:
+        return written.first
     if written.letter in "AEI":
         return written.is_statement and role is not Role.CHOSEN  # "It is a"
     return written.is_statement or role is not Role.ALONE
@@ -191,8 +193,9 @@ def _role_after_copula(written: WrittenLetter, phrase: _Phrase) -> Role:
     if any(map(_announces, subject)):
         is_other = subject[-1] in SETS["other_labels"] or _is_thing(subject, phrase.announcing)
         return Role.MENTION if is_other else Role.DECLARED
+    is_label = written.tail[:2] in (". ", ") ") and ":" in phrase.between
     names_thing = not SETS["noun_joints"].isdisjoint(phrase.between)
-    if (":" in phrase.between or written.has_text or written.enclosed) and not names_thing:
+    if (is_label or written.has_text or written.enclosed) and not names_thing:
         return Role.STATED
     concludes = not SETS["conclusions"].isdisjoint(subject)
     stated = (
@@ -223,7 +226,8 @@ def _is_of_person(subject: Sequence[str]) -> bool:
     joints = SETS["conclusions"] | SETS["clause_joints"] | MARKS
     helpers = SETS["fillers"] | SETS["copulas"] | SETS["qualities"] | joints
     named = [word for word in words - helpers if not word.endswith("ly")]
-    return bool(named) and SETS["first_person"].isdisjoint(words)
+    is_own = not SETS["first_person"].isdisjoint(words) or any(map(_announces, named))
+    return bool(named) and not is_own
 
 
 def _names_no_answer(written: WrittenLetter, phrase: _Phrase) -> bool:
@@ -243,7 +247,8 @@ def _role_after_word(written: WrittenLetter, phrase: _Phrase) -> Role:
     if _names_no_answer(written, phrase):
         return Role.MENTION
     if _means_answer(word) and word not in SETS["things"]:
-        stated = written.ends_statement or written.has_text or not word.isascii()  # "答案是(C) 98%"
+        is_verb = written.enclosed and not word.isascii()  # "答案是(C) 98%"
+        stated = written.ends_statement or written.has_text or is_verb
         return Role.DECLARED if stated else Role.MENTION  # "The answer A would need …"
     is_subject = written.tail.startswith((" is ", " was "))  # "so A is taller than C"
     concludes = word in SETS["conclusions"] and written.ends_statement and not is_subject
@@ -254,8 +259,8 @@ def _role_after_word(written: WrittenLetter, phrase: _Phrase) -> Role:
     if word in SETS["conclusions"] or word in SETS["other_labels"]:
         return Role.MENTION
     is_named = written.enclosed or (phrase.names_option and word == "(")
-    is_end = written.is_statement or written.tail.startswith(")")
-    return Role.NAMED if is_named and is_end else Role.MENTION
+    is_bracketed = word == "(" and written.tail.startswith(")")
+    return Role.NAMED if is_named and (written.is_statement or is_bracketed) else Role.MENTION
 
 
 def _may_be_between(word: str) -> bool:

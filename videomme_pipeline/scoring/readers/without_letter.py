@@ -173,8 +173,12 @@ def _read_statement(answer: str, texts: OptionTexts, span: Span) -> Reading | No
     named = PATTERNS["bracketed"].findall(answer, start, end)
     if len(letters) != 1 or not letters.issuperset(named):
         return None
+    alike = _written(
+        list(words_from(answer, start, end)), {key: text.core for key, text in texts.items()}, _stem
+    )
     first = occurrences[0]
-    if _GOES_ON.match(answer, first.end):
+    is_longer = _GOES_ON.match(answer, first.end)
+    if is_longer or not all(any(other.is_within(own) for own in occurrences) for other in alike):
         return None  # "homes, workplaces and schools"
     # Words of the option itself deny nothing: "He has no money."
     spans = [(occurrence.start, occurrence.end) for occurrence in occurrences]
