@@ -255,9 +255,7 @@ def _plain(value: Any) -> Any:
         return value.value
     if isinstance(value, JsonMapping):
         return value.as_json()
-    if isinstance(value, tuple):
-        return [_plain(item) for item in value]
-    return value
+    return [_plain(item) for item in value] if isinstance(value, tuple) else value
 
 
 def _restored(values: list[Any], hint: Any) -> list[Any]:

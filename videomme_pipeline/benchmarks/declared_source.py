@@ -110,8 +110,7 @@ class DeclaredSource(Source):
         """The annotation files on disk, then the files of facets. Empty if one must be fetched."""
         names = self._annotation_names
         if self.is_fetched and self.release is not None:
-            stored = self.release.stored_in(self.folder)
-            paths = [stored / name for name in names]
+            paths = [self.release.stored_in(self.folder) / name for name in names]
             return tuple(paths) if all(path.is_file() for path in paths) else ()
         given = self.settings.annotations
         if given is None or len(self.declaration.annotations) > 1:

@@ -111,8 +111,7 @@ def scores(
         of_benchmark = [shown.evaluation for shown in results.scores(benchmarks[0])]
         show(score_tables(store, of_benchmark), show_score_tables, as_json=as_json)
         return
-    rows = across_rows(cells, benchmarks or names)
-    show(rows, show_across, as_json=as_json)
+    show(across_rows(cells, benchmarks or names), show_across, as_json=as_json)
 
 
 @commands.command(epilog='Example: videomme sql "select * from by_task_type limit 5"')

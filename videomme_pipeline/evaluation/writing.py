@@ -61,10 +61,7 @@ def write_project(folder: Path, configuration: Path, *, demo: bool) -> list[Path
 
 
 def write_example(
-    configuration: Configuration,
-    name: str,
-    keys: Mapping[str, str],
-    videos: int | None = None,
+    configuration: Configuration, name: str, keys: Mapping[str, str], videos: int | None = None
 ) -> Path:
     """Write a commented evaluation file to start from, and return its path.
 

@@ -117,14 +117,10 @@ def _first(value: Any) -> Any:
 
 FORMATS = (
     ResultsFormat(
-        name="vllm_omni",
-        recognizes=lambda row: "videomme_eval_items" in row,
-        read=_read_vllm_omni,
+        name="vllm_omni", recognizes=lambda row: "videomme_eval_items" in row, read=_read_vllm_omni
     ),
     ResultsFormat(
-        name="sglang_omni",
-        recognizes=lambda row: "per_sample" in row,
-        read=_read_sglang_omni,
+        name="sglang_omni", recognizes=lambda row: "per_sample" in row, read=_read_sglang_omni
     ),
     ResultsFormat(
         name="inspect",

@@ -77,8 +77,7 @@ def stated_letter(row: Row, question: Question) -> Letter | None:
     text = str(value).strip().strip("()[]'.").upper()
     if value not in (None, "") and text in set(question.letters):
         return Letter(text)
-    score = _first(row, _SCORES)
-    is_right = str(score).strip().lower() in ("1", "1.0", "true")
+    is_right = str(_first(row, _SCORES)).strip().lower() in ("1", "1.0", "true")
     return question.answer if is_right else None
 
 

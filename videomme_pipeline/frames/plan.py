@@ -56,8 +56,7 @@ def start_earlier(index: PacketIndex, span: Span) -> Span | None:
     if span.first == 0:
         return None
     keys = np.flatnonzero(index.is_keyframe[: span.first])
-    first = int(keys[-1]) if len(keys) else 0
-    return Span(first=first, last=span.last, frames=span.frames)
+    return Span(first=int(keys[-1]) if len(keys) else 0, last=span.last, frames=span.frames)
 
 
 def _key_before(index: PacketIndex, keys: Integers, position: int) -> int:

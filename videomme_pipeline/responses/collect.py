@@ -92,8 +92,7 @@ def collect(
     is down), and CostLimitError if the budget is used up.
     """
     with asyncio.Runner() as runner:
-        clock = runner.get_loop().time
-        collection = _Collection(model, journal, plan, on_progress, clock)
+        collection = _Collection(model, journal, plan, on_progress, runner.get_loop().time)
         runner.run(collection.start(videos))
         try:
             while group := runner.run(collection.delivery.next_group()):

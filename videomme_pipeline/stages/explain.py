@@ -165,8 +165,7 @@ class Explanation:
 
     @cached_property
     def _results(self) -> Results:
-        stage = next(iter(self._stages.values()))
-        return Results(stage.project.store, uses_plan=False)
+        return Results(next(iter(self._stages.values())).project.store, uses_plan=False)
 
     def _reference(
         self,

@@ -202,8 +202,7 @@ def _state_of(
     is_unknown = parent and parent.partition.variant and partition.video and not parent.fingerprint
     try:
         if not is_unknown:
-            fingerprint = stage.fingerprint(partition)
-            is_stored = stage.has(partition, fingerprint)
+            is_stored = stage.has(partition, stage.fingerprint(partition))
     except VideoMMEError as error:
         reason = str(error)
     if is_stored and isinstance(stage, BenchmarkStage):

@@ -46,11 +46,7 @@ def _align(stage: BenchmarkStage, target: Target) -> Facts:
         order = sorted(range(len(shown)), key=lambda position: shown[position].index)
         sampled = inputs.sampled_frames([shown[position] for position in order])
         aligned = [
-            replace(
-                line,
-                frame=None if line.frame is None else order[line.frame],
-                question_id=part,
-            )
+            replace(line, frame=None if line.frame is None else order[line.frame], question_id=part)
             for line in align(evaluation.alignment, file, sampled)
         ]
         with_lines += len({line.frame for line in aligned if line.frame is not None})

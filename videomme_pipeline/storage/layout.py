@@ -62,11 +62,7 @@ class Store:
 
     @classmethod
     def at(
-        cls,
-        root: str | Path | UPath,
-        local_disk: Path | None = None,
-        *,
-        title: str = "data folder",
+        cls, root: str | Path | UPath, local_disk: Path | None = None, *, title: str = "data folder"
     ) -> "Store":
         """The data folder at a path or URL, with SQLite files in `local_disk`.
 

@@ -254,8 +254,7 @@ def _rewritten(file: CueFile, cues: Sequence[Cue]) -> CueFile:
 
 
 def _srt_time(seconds: float) -> str:
-    milliseconds = round(seconds * 1000)
-    minutes, rest = divmod(milliseconds, 60_000)
+    minutes, rest = divmod(round(seconds * 1000), 60_000)
     return f"{minutes // 60:02}:{minutes % 60:02}:{rest // 1000:02},{rest % 1000:03}"
 
 

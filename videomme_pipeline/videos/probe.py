@@ -176,10 +176,7 @@ ProbeResult = TaskResult[ProbeJob, Video]
 
 
 def probe_videos(
-    jobs: Sequence[ProbeJob],
-    *,
-    workers: Workers | None = None,
-    limits: TaskLimits = VIDEO_LIMITS,
+    jobs: Sequence[ProbeJob], *, workers: Workers | None = None, limits: TaskLimits = VIDEO_LIMITS
 ) -> Generator[ProbeResult]:
     """Probe videos on `workers`, and yield each job's result when it is ready.
 
@@ -242,10 +239,7 @@ def probe_video(job: ProbeJob) -> tuple[Video, PacketIndex]:
     import av  # noqa: PLC0415 - libav is loaded only when a video is opened
 
     video_id = job.video_id
-    with (
-        local_video(job.path, video_id) as path,
-        open_video(path, video_id) as (container, stream),
-    ):
+    with local_video(job.path, video_id) as path, open_video(path, video_id) as (container, stream):
         whole = index_packets(path, video_id)
         index = clip_of(whole, job.clip, video_id, path)
         try:

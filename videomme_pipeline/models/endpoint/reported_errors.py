@@ -103,9 +103,7 @@ def kind_of_status(status: int, code: str | None) -> FailureKind:
         return FailureKind.SERVER_ERROR
     if status == 413:
         return FailureKind.TOO_LARGE
-    if code == "content_filter":
-        return FailureKind.CONTENT_FILTER
-    return FailureKind.REJECTED
+    return FailureKind.CONTENT_FILTER if code == "content_filter" else FailureKind.REJECTED
 
 
 def failure_in_body(message: str, code: str | None) -> ResponseFailure:

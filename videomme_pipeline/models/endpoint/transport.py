@@ -72,8 +72,7 @@ class Connections:
 
         Request and response together have `request_timeout_seconds`.
         """
-        limits = self._spec.limits
-        seconds = limits.request_timeout_seconds
+        seconds = self._spec.limits.request_timeout_seconds
         connect_seconds = CONNECT_SECONDS if self._has_connected else FIRST_CONNECT_SECONDS
         for _ in range(2):
             await asyncio.sleep(0)  # lets asyncio notice connections that the server has closed
