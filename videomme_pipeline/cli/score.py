@@ -261,7 +261,8 @@ def read(
     line if it has them. Exits with status 1 if a line cannot be parsed.
     """
     from videomme_pipeline.benchmarks.question import Letter
-    from videomme_pipeline.scoring.readers.read_answer import ReaderName, read_lines
+    from videomme_pipeline.scoring.readers.read_answer import ReaderName
+    from videomme_pipeline.scoring.response_lines import read_lines
 
     kind = arguments.choice(ReaderName, reader, "reader")
     if set(letters) - set(Letter):

@@ -15,20 +15,14 @@ ARROWS = frozenset(("->", "=>", "→"))
 MARKS = ARROWS | frozenset((":", "=", "-", "–", "—"))
 """Marks between a label and its value, without the comma."""
 
-_LISTS = tomllib.loads(
-    resources.files(__package__).joinpath("answer_words.toml").read_text("utf-8")
-)
+_FILE = resources.files(__package__).joinpath("answer_words.toml")
+_LISTS = tomllib.loads(_FILE.read_text("utf-8"))
 _PHRASES, _PATTERNS = _LISTS.pop("phrases"), _LISTS.pop("patterns")
 _BEFORE, _AFTER = _LISTS.pop("before"), _LISTS.pop("after")
-_FRAGMENTS = {
-    **_LISTS.pop("fragments"),
-    "word_letter": WORD_LETTER,
-    "next_question": _PATTERNS["next_question"],
-}
+_FRAGMENTS = {**_LISTS.pop("fragments"), "word_letter": WORD_LETTER}
+_FRAGMENTS["next_question"] = _PATTERNS["next_question"]
 NUMBERS = {word: str(number) for number, word in enumerate(_LISTS.pop("numbers").split())}
-SETS: Mapping[str, frozenset[str]] = {
-    name: frozenset(words.split()) for name, words in _LISTS.items()
-}
+SETS: Mapping[str, frozenset[str]] = {key: frozenset(own.split()) for key, own in _LISTS.items()}
 """The words of each list of `answer_words.toml`, by the name of the list."""
 
 

@@ -44,7 +44,8 @@ def read_careful(response: str, letters: Sequence[Letter], options: Sequence[str
     text = blank_spans(folded, labelled.values())
     noun = None if options else PATTERNS["in_picture"].match(text)
     begin = noun.end() if noun else 0
-    reading = _read_as_a_whole(text, letters, begin) or _read_answer(text, letters, labelled)
+    reading = _read_as_a_whole(text, letters, begin) or _read_cut_discussion(text, letters)
+    reading = reading or _read_answer(text, letters, labelled)
     if reading.rule == _ERROR_TEXT:  # unless the text is that of an option
         return without_letter.read_repeated_option(text, texts) or reading
     if reading.rule not in _WEAK_RULES:
@@ -56,6 +57,10 @@ def read_careful(response: str, letters: Sequence[Letter], options: Sequence[str
         answer = text[slice(*tagged)].rjust(tagged[1])
     if labelled and {folded[start].upper() for start in labelled} >= {*letters}:
         answer = answer[max(labelled.values())[1] :].rjust(len(answer))  # a repeated prompt
+    frames = list(PATTERNS["frame_item"].finditer(answer))
+    ends = ("concluded", "last_sentence")
+    if frames and not any(PATTERNS[end].search(answer, frames[-1].end()) for end in ends):
+        answer = _BEFORE_LIST.sub("", answer[: frames[0].start()])  # a list that was cut off
     by_letter = dict(zip(letters, options, strict=False))
     value = without_letter.read_final_value(folded, text, _marked(answer), by_letter)
     if value is not None and value.letter:
@@ -78,10 +83,10 @@ def is_error_text(response: str, letters: Sequence[Letter], options: Sequence[st
     return read_careful(response, letters, options).rule == _ERROR_TEXT
 
 
+_BEFORE_LIST = re.compile(r"[^.!?\n]*:\s*\Z")
 _ERROR_TEXT = "error_text"
-_WEAK_RULES = frozenset(
-    ("no_letter", "letter_not_offered", "several_letters", "reasoning_only", "named", "label")
-)
+_WITHOUT_LETTER = ("no_letter", "letter_not_offered", "several_letters", "reasoning_only")
+_WEAK_RULES = frozenset((*_WITHOUT_LETTER, "named", "label", "alone"))
 """The rules of readings that a marked value outweighs."""
 
 
@@ -109,9 +114,7 @@ def _read_as_a_whole(text: str, letters: Sequence[Letter], begin: int) -> Readin
         return Reading(None, "several_letters")
     if PATTERNS["errors"].match(text):
         return Reading(None, _ERROR_TEXT)
-    if _PROGRAM_END.search(text):
-        return Reading(None, "program")
-    return None
+    return Reading(None, "program") if _PROGRAM_END.search(text) else None
 
 
 # No possessive group: in Python 3.11.2, it matches a failed attempt, too (CPython issue 106052).
@@ -162,7 +165,10 @@ def _read_answer(text: str, letters: Sequence[Letter], labelled: Mapping[int, Sp
     tagged = _read_answer_tag(answer if answer.strip() else text, letters, labelled)
     if tagged or not answer.strip():
         return tagged or Reading(None, "reasoning_only")
-    return _read_text(set_markup_aside(answer), letters, labelled)
+    reading = _read_text(set_markup_aside(answer), letters, labelled)
+    if reading.rule == "no_letter":  # "<think>So it is <answer>D</answer></think> Explanation: …"
+        return _read_answer_tag(text, letters, labelled) or reading
+    return reading
 
 
 _ANSWER_TAG = re.compile(
@@ -390,15 +396,48 @@ def _strongest_peers(candidates: Sequence[_Candidate]) -> Sequence[_Candidate]:
 
 # --- Lists of the options, whose labels are not answers
 
+
+def _read_cut_discussion(text: str, letters: Sequence[Letter]) -> Reading | None:
+    """The only option that a discussion of the options, one by one, calls right before it is cut
+    off, `several_letters` if there is none, and None if `text` has a conclusion or an answer.
+    """
+    answer = blank_reasoning(text)[-_MAX_READ_CHARACTERS:].rjust(len(text))
+    begins = list(PATTERNS["discusses"].finditer(answer))
+    if not begins or _read_answer(answer[: begins[-1].start()], letters, {}).letter:
+        return None
+    items = list(_DISCUSSED.finditer(answer, begins[-1].end()))
+    names = ["@", *(item[1] for item in items)]
+    items = [item for item, before in zip(items, names, strict=False) if item[1] > before]
+    spans = [(max(begins[-1].end(), item.start() - _NEAR), item.start()) for item in items]
+    is_announced = any(_ANNOUNCED.search(answer, *span) for span in spans)
+    if not items or is_announced or PATTERNS["concluded"].search(answer, items[-1].end()):
+        return None
+    if not answer[items[-1].end() :].strip(" \n*") and ord(names[-1]) - ord(names[-2]) > 1:
+        return None  # a last line that is only a letter
+    ends = (*(item.start() for item in items[1:]), len(answer))
+    right = [own for own, to in zip(items, ends, strict=True) if _is_right(answer[own.end() : to])]
+    if len(right) == 1:
+        return _offered(right[0][1], right[0].span(1), "chosen", letters)
+    return Reading(None, "several_letters", items[-1].span(1))
+
+
+_ANNOUNCED = re.compile(
+    r"\b(?:answer|option|choice)\b[^\n.]{0,30}(?:\bis|:)[\s*]*\Z", re.IGNORECASE
+)
+_DISCUSSED = re.compile(
+    rf"\n[^\w\n]*(?:\d+[.)][^\w\n]*)?(?:(?:[Oo]ption|[Cc]hoice)[ ][*_(]*)?"
+    rf"([A-N])(?![{WORD_LETTER}])(?:[*_]*[.:)|]+[*_]*|(?=[*_]*(?:[ ][-–—]|\Z|\n)))"
+)
+
 _LABEL = re.compile(
-    rf"([A-Na-n])(?![{WORD_LETTER}])"
+    rf"([A-Na-n])(?![{WORD_LETTER}]|[*_)\]]*(?:,|,?[ ](?:and|or)[ ]))"
     rf"(?:(?<![{WORD_LETTER}'.].)"
     r"[*_`\"')\]]{0,3}[ \t]?(?:[.):|=(]|(?<=[)\]])(?=[ \t]))"
     r"|(?:(?<=\n.)|(?<=- .))(?=[ \t][^\w\s])|(?:(?<=\n.)|(?<=\n\(.))\Z)"
 )
 _LAST_PARAGRAPH = re.compile(r"\n\s*\n[^\w\n]*\Z")
-_ITEM_NUMBER = re.compile(r"(?:^|\n)[^\w\n]*\d+[.)][^\w\n]*")
-_UNFINISHED = re.compile(r"[^\n]*[.:][^\w\n]+\w[^.!?\n]*\Z(?<![.!?*\"')])")
+_ITEM_NUMBER = re.compile(r"(?:^|\n)[^\w\n]*\d+[.)][^\w\n]*(?:[Oo]ption[ ])?")
+_UNFINISHED = re.compile(r"(?:[^\n]|\n[ \t]*[-*•])*[.:][^\w\n]+\w[^.!?\n]*\Z(?<![.!?*\"')])")
 _ASKED = re.compile(r"\?[^\w\n]*\n[^\w\n]*A[^\w:]*\Z")
 _YES_OR_NO = re.compile(r"\W*(?:yes|no|true|false)\W*", re.IGNORECASE)
 _BULLET = re.compile(r"\A[ \t.*]*\n[ \t]*[-–•*][^\w\n]*")
@@ -437,9 +476,8 @@ def _list_items(text: str) -> dict[int, bool]:
             listed.add(len(labels) - 1)
     ends = [*(label.start() for label in labels[1:]), len(text)]
     contents = {
-        labels[index].start(): content.partition("\n")[0]
+        labels[index].start(): _BULLET.sub("", text[labels[index].end() : ends[index]])
         for index in sorted(listed)
-        for content in [_BULLET.sub("", text[labels[index].end() : ends[index]])]
     }
     are_options = len(contents) == 2 and all(map(_YES_OR_NO.fullmatch, contents.values()))
     return {start: not are_options and _is_right(content) for start, content in contents.items()}
@@ -452,7 +490,9 @@ def _in_sequence(text: str, labels: Sequence[re.Match[str]]) -> set[int]:
         between = (before.end(), label.start())
         is_later = label[1].upper() > before[1].upper() or between[1] - between[0] == 1  # "A: A:"
         is_turn = text.count("\n", *between) == 1
-        if not (is_later or is_turn) or PATTERNS["correction"].search(text, *between):
+        is_next = ord(label[1]) - ord(before[1]) == 1 and "\n" in text[slice(*between)]
+        ends = ("the_others",) if is_next else ("the_others", "correction")
+        if not (is_later or is_turn) or any(PATTERNS[end].search(text, *between) for end in ends):
             run = []
         run.append(index)
         names = {labels[item][1].upper() for item in run}
@@ -462,5 +502,6 @@ def _in_sequence(text: str, labels: Sequence[re.Match[str]]) -> set[int]:
 
 
 def _is_right(content: str) -> bool:
-    content = content[:_MAX_ITEM_CHARACTERS]
-    return bool(PATTERNS["right"].search(content)) and not PATTERNS["wrong"].search(content)
+    line = content.partition("\n")[0][:_MAX_ITEM_CHARACTERS]
+    is_marked = PATTERNS["right"].search(line) and not PATTERNS["wrong"].search(line)
+    return bool(is_marked or PATTERNS["called_right"].search(content))

@@ -20,7 +20,7 @@ _PADDING = re.compile(r"(?<![\d.,])0+(?=\d)|,(?=\d{3}(?!\d))")
 ARTICLES = frozenset(("the", "a", "an"))
 _LETTER_OF_OPTION = re.compile(r"\s*\(?([A-Za-z])\s*[.):]\s*")
 _LABEL = re.compile(rf"[A-Za-z](?![{WORD_LETTER}])(?<![{WORD_LETTER}].)")
-_ANSWER_MARK = re.compile(r"(?:\s*A[ \t]*:)+", re.IGNORECASE)
+_ANSWER_MARK = re.compile(r"(?:\s*A[ \t]*:)+|\s*A[ ](?=\([A-N]\))", re.IGNORECASE)
 _LINE_START = re.compile(r"(?:^|\n)[^\w\n]*$")
 _LINE_END = re.compile(r"[^\w\n]{0,20}(?:\n|$)")
 _MAX_MARKS = 12
@@ -50,8 +50,7 @@ class OptionText:
         if label and label[1].upper() == letter and label.end() < len(text):
             text = text[label.end() :]
         words = tuple(words_from(text))
-        core = without_article(text, words)
-        return cls(tuple(word.text for word in words), core)
+        return cls(tuple(word.text for word in words), without_article(text, words))
 
     @property
     def named(self) -> tuple[str, ...]:

@@ -12,30 +12,17 @@ from dataclasses import dataclass, replace
 from videomme_pipeline.benchmarks.question import Letter
 from videomme_pipeline.scoring.readers.reading import NO_LETTER, Reading
 
+_ANSWERS = ("The best answer is", "The correct answer is", "The answer is", "The answer")
 _OFFICIAL_V1_PHRASES = (
-    "The best answer is",
-    "The correct answer is",
-    "The answer is",
-    "The answer",
+    *_ANSWERS,
     "The best option isThe correct option is",
     "Best answer:Best option:",
-    "Answer:",
-    "Option:",
-    "The correct answer",
-    "The correct option",
+    *("Answer:", "Option:", "The correct answer", "The correct option"),
 )
 _V2_PHRASES = (
-    "Final Answer:",
-    "The best answer is",
-    "The correct answer is",
-    "The answer is",
-    "The answer",
-    "The best option is",
-    "The correct option is",
-    "Best answer:",
-    "Best option:",
-    "Answer:",
-    "Option:",
+    *("Final Answer:", *_ANSWERS),
+    *("The best option is", "The correct option is", "Best answer:", "Best option:"),
+    *("Answer:", "Option:"),
 )
 
 
@@ -108,17 +95,8 @@ def read_lmms_eval(response: str, letters: Sequence[Letter], _options: Sequence[
     return Reading(letter=letter, rule=_RANK_NAMES[rank], span=(start, start + 1))
 
 
-_RANK_NAMES = {
-    10: "start",
-    9: "end",
-    7: "phrase",
-    6: "parentheses",
-    5: "period",
-    4: "colon",
-    3: "right_parenthesis",
-    2: "space",
-    0: "last_capital",
-}
+_RANK_NAMES = {10: "start", 9: "end", 7: "phrase", 6: "parentheses", 5: "period", 4: "colon"}
+_RANK_NAMES |= {3: "right_parenthesis", 2: "space", 0: "last_capital"}
 _MARKS = ((6, "(", ")"), (5, "", "."), (4, "", ":"), (3, "", ")"), (2, "", " "))
 _NOUNS = {
     "answer": ("", "the ", "correct ", "the correct ", "best ", "the best ", "my "),

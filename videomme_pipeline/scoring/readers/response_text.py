@@ -96,7 +96,8 @@ def _blank_blocks(text: str) -> str:
             spans.append((opened, _reasoning_end(text, opened, mark.start())))
             return blank_spans(text, [*spans, mark.span()])
         else:
-            spans.append((opened or 0, mark.end()))  # 0: the chat template opened the block
+            start = spans[-1][1] if spans else 0  # the chat template opened the block
+            spans.append((start if opened is None else opened, mark.end()))
             opened = None
     if opened is not None:
         spans.append((opened, _reasoning_end(text, opened, len(text))))

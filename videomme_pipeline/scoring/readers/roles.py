@@ -89,6 +89,8 @@ def _may_have(role: Role, written: WrittenLetter) -> bool:
         return not (is_step or is_mark or is_compared) and SETS["listing"].isdisjoint(written.words)
     if not written.is_lower:
         return True
+    if written.last and written.words[-1:] in (["the"], [","]):
+        return False  # "Therefore, the c", a word that was cut off
     # Lower-case letters are more often words and list marks than answers.
     if role is Role.LABEL:
         return written.first

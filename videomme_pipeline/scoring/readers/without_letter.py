@@ -76,6 +76,9 @@ def _repeated(statement: str, texts: OptionTexts, span: Span) -> _Occurrence | N
     words = list(islice(words_from(statement, span[0], end), most_words))
     cores = (tuple(word.text for word in words), without_article(statement, words)) if words else ()
     fits = [letter for letter, text in texts.items() if text.core in cores]
+    if words[:1] and words[0].text in _SUBJECTS and not fits:  # "it is wet" for "The stone is wet"
+        own = tuple(word.text for word in words[1:])
+        fits = [key for key, text in texts.items() if own[1:] and text.core[1:] == own]
     return _Occurrence(fits[0], words[0].start, words[-1].end) if len(fits) == 1 else None
 
 
@@ -116,6 +119,7 @@ _COMMANDS = (
     (re.compile(r"\\pi(?![a-z])"), "π"),
     (re.compile(r"\^?\{?\\circ\}?"), "°"),
     (re.compile(r"\\(?:text|mathrm)"), ""),
+    (re.compile(r"^\W*(?:the|an?)\s+(?=\w\w)", re.IGNORECASE), ""),
     (re.compile(r"\^\{?2\}?"), "²"),
     (re.compile(r"(?<=\d),(?=\d{3}(?!\d))"), ""),
     (re.compile(r"[\s{}$\\~*_`\"'()]|[.,;:]+$"), ""),
@@ -168,6 +172,9 @@ def _read_statement(answer: str, texts: OptionTexts, span: Span) -> Reading | No
     start, end = span
     contrast = PATTERNS["contrast"].search(answer, start, end)
     end = contrast.start() if contrast else end
+    reason = _REASON.search(answer, start, end)
+    if reason and _occurrences(answer, texts, start, reason.start()):
+        end = reason.start()
     occurrences = _occurrences(answer, texts, start, end) or _values(answer, texts, (start, end))
     letters = {occurrence.letter for occurrence in occurrences}
     named = PATTERNS["bracketed"].findall(answer, start, end)
@@ -183,7 +190,8 @@ def _read_statement(answer: str, texts: OptionTexts, span: Span) -> Reading | No
     # Words of the option itself deny nothing: "He has no money."
     spans = [(occurrence.start, occurrence.end) for occurrence in occurrences]
     words = blank_spans(answer[:end], spans)
-    words = words[start : spans[-1][1]] + _REASON.split(words[spans[-1][1] :], maxsplit=1)[0]
+    begin = reason.end() if reason and reason.end() <= first.start else start
+    words = words[begin : spans[-1][1]] + _REASON.split(words[spans[-1][1] :], maxsplit=1)[0]
     statement = answer[start:end].rstrip(" \n*\"')")
     is_question = statement.endswith("?") or PATTERNS["question"].match(statement)
     rest = answer[spans[-1][1] : start + len(statement)]
@@ -210,7 +218,8 @@ def _read_explanation(answer: str, texts: OptionTexts) -> Reading | None:
     while sentences and PATTERNS["offers_help"].match(answer, *sentences[-1]):
         sentences.pop()
     label = answer[slice(*sentences[-2])].strip() if sentences[1:] else ""
-    if not sentences or (len(label) == 2 and label[0].isalpha()):
+    is_item = sentences[1:] and _ITEM.match(answer, sentences[-1][0])
+    if not sentences or is_item or (len(label) == 2 and label[0].isalpha()):
         return None  # "… B. The last item of a list"
     last = sentences[-1]
     if so := _SO.search(answer, *last):
@@ -219,8 +228,10 @@ def _read_explanation(answer: str, texts: OptionTexts) -> Reading | None:
         values = _values(answer, texts, last, concludes=True)
         if values or _occurrences(answer, texts, *last):
             return values[0].reading if values else _read_statement(answer, texts, last)
-    if len(sentences) < 2 or PATTERNS["explains"].match(answer, *sentences[1]):
-        return _read_statement(answer, texts, sentences[0])
+    reason = _REASON.search(answer, *sentences[0])
+    given = _repeated(answer, texts, (reason.end(), sentences[0][1])) if reason else None
+    if given or len(sentences) < 2 or PATTERNS["explains"].match(answer, *sentences[1]):
+        return given.reading if given else _read_statement(answer, texts, sentences[0])
     is_refused = PATTERNS["refuses"].search(answer)
     if not is_refused and (preferred := _preferred(answer, texts, sentences)):
         return preferred[0].reading if len({option.letter for option in preferred}) == 1 else None
@@ -239,8 +250,12 @@ def _read_only_option(answer: str, texts: OptionTexts, sentences: Sequence[Span]
     last = sentences[-1]
     doubts = (("wrong", sentences[-2][0]), ("hedges", last[0]))
     is_sure = not any(PATTERNS[doubt].search(answer, start) for doubt, start in doubts)
-    if is_sure and _values(answer, texts, last, concludes=True):
-        return _read_statement(answer, texts, last)
+    final = PATTERNS["names_it"].match(answer, *last)
+    if final and (option := _repeated(answer, texts, (final.end(), last[1]))):
+        return option.reading
+    if is_sure and (values := _values(answer, texts, last, concludes=True)):
+        clause = max(answer.rfind(mark, last[0], values[0].start) for mark in (", ", "="))
+        return _read_statement(answer, texts, (max(clause + 1, last[0]), last[1]))
     named = _occurrences(answer, texts, 0, last[1])
     inflected = _inflected(answer, list(words_from(answer, 0, last[1])), texts)
     is_only = len({option.letter for option in (*named, *inflected)}) == 1
@@ -249,7 +264,8 @@ def _read_only_option(answer: str, texts: OptionTexts, sentences: Sequence[Span]
         start, end = next(own for own in sentences if own[0] <= option.start < own[1])
         before, text = answer[start : option.start], answer[option.start : option.end]
         is_text = (" " in text or len(before.split()) > 1) and not text[-1].isdigit()
-        is_first = is_text and start == sentences[0][0] and len(sentences) < 4
+        is_explained = len(sentences) < 4 or PATTERNS["cites"].match(answer, *sentences[1])
+        is_first = is_text and start == sentences[0][0] and is_explained
         is_end = PATTERNS["clause_end"].match(answer, option.end)
         is_named = is_end and PATTERNS["before_name"].search(before)
         is_stated = (is_first or is_named) and not (is_open or PATTERNS["hedges"].search(before))
@@ -270,8 +286,9 @@ def _preferred(answer: str, texts: OptionTexts, sentences: Sequence[Span]) -> li
 
 # --- Texts and values of options in a statement
 
-_OF_LETTER = re.compile(r"(?<=\b[A-N]),\s(?:which|that)\b[^,.;\n]*,")
-_SO = re.compile(r", (?=(?:so|thus|hence|therefore) )")
+_OF_LETTER = re.compile(r"(?<=\b[A-N]),\s(?:which|that)\b[^,.;\n]*,|\bone by one\b")
+_SO = re.compile(r", (?=(?:so|thus|hence|therefore|which leaves|leaving) )")
+_ITEM = re.compile(r"\W*[A-N][:)]\s")
 _REASON = re.compile(r"(?<=[ ,])(?:because|since|因为|因為)")
 _GOES_ON = re.compile(r",[ ](?:\w+|\w[^.;:!?]*,)[ ]and[ ]")
 _DETERMINERS = ARTICLES | {"its", "his", "her", "their", "to", "now"}
@@ -280,7 +297,7 @@ _ENDING = re.compile(r"(?<=\w\w)(?:ing|ed|e?s|e)$(?<!\bone)")
 _DOUBLED = re.compile(r"(\w)(?=\1$)")
 _IN_VALUE = re.compile(r"[\d})]\s?[-−+*/^±]\s?[\\${(]*$")
 _LABEL_BEFORE = re.compile(r"(?:\b[A-N]|(?<!\d\s)\b[a-n])[.):][ ][*_\"]*(?:[Tt]he |[Aa]n? )?$")
-_AFTER_VALUE = re.compile(r"[°%]?(?:\s[^\W\d]+)?(?:,?\s(?:to|in|for|from|and)\b\D*)?[^\w√+*/=−-]*$")
+_AT_END = re.compile(r"[°%]?(?:\s[^\W\d]+){0,2}(?:,?\s(?:to|in|for|from|and)\b\D*)?[^\w√+*/=−-]*$")
 
 
 def _occurrences(answer: str, texts: OptionTexts, start: int, end: int) -> list[_Occurrence]:
@@ -345,6 +362,10 @@ def _values(
     if None in values or len(values) < len(kept):
         return []
     words = list(words_from(answer, *span))
+    numbers = [word for word in words if _value([word.text])]
+    is_last = len(numbers) == 1 and _AT_END.match(answer[numbers[0].end : span[1]])
+    is_whole = is_last and len(_sentences(answer)) == 1
+    is_only = is_whole or (is_last and PATTERNS["concludes"].match(answer, *span))
     written = [
         _Occurrence(values[number], word.start, word.end)
         for word in words
@@ -354,10 +375,10 @@ def _values(
     stated = [
         value
         for value in written
-        if PATTERNS["before_value"].search(answer[words[0].start : value.start])
+        if PATTERNS["before_value"].search(answer[words[0].start : value.start]) or is_only
     ]
     if concludes:
-        return [value for value in stated[-1:] if _AFTER_VALUE.match(answer[value.end : span[1]])]
+        return [value for value in stated[-1:] if _AT_END.match(answer[value.end : span[1]])]
     return written if stated else []
 
 

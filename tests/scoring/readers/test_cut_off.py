@@ -1,0 +1,139 @@
+"""Explanations that were cut off before their answer, at any character: no letter is read.
+
+A limit of tokens ends responses at any place, and an option that is discussed is not yet chosen.
+"""
+
+from collections.abc import Sequence
+
+import pytest
+
+from videomme_pipeline.benchmarks.question import Letter
+from videomme_pipeline.scoring.readers.careful import read_careful
+
+HAT = ("A rabbit", "A scarf", "A dove", "A card")
+PIER = ("He missed the ferry.", "He greets a friend.", "He sells tickets.", "He films a bird.")
+SHEEP = ("Two", "Three", "Four", "Five")
+REMARKS: dict[tuple[str, ...], tuple[str, ...]] = {
+    HAT: (
+        "There is no rabbit in any of the frames.",
+        "No scarf is shown.",
+        "A dove flies out of the hat in frame 3.",
+        "The frames do not show a card.",
+    ),
+    PIER: (
+        "The ferry is far out when he waves.",
+        "However, no friend is seen in the frames.",
+        "There is no sign of tickets.",
+        "A bird is not mentioned.",
+    ),
+    SHEEP: (
+        "There are more than two sheep.",
+        "Three sheep are near the gate, but there are others.",
+        "One more sheep is beside the tree, which makes four.",
+        "The frames do not show five sheep.",
+    ),
+}
+BEGINNINGS = (
+    "Let's analyze each option:\n\n",
+    "Now, let's consider the options:\n",
+    "Frame 1: a magician shows a hat.\nFrame 2: he taps it.\n\nLet's discuss each option:\n\n",
+    "### Discussion of the options\n\n",
+    "Let's go through the options one by one.\n\n",
+)
+ITEMS = (
+    "{letter}. {option}: {remark}\n",
+    "{letter}. {option}\n- {remark}\n\n",
+    "**{letter}. {option}**\n{remark}\n\n",
+    "- **{letter}. {option}**: {remark}\n",
+    "({letter}) {option}: {remark}\n",
+    "{number}. **{letter}. {option}**\n   - {remark}\n",
+    "{number}. **Option {letter}: {option}** - {remark}\n",
+    "**Option {letter}: {option}**\n{remark}\n\n",
+    "- Option {letter}: {option} - {remark}\n",
+    "{letter}) {option} - {remark}\n",
+)
+CONCLUSIONS = (
+    "\nTherefore, the correct answer is C.",
+    "\nBased on this analysis, the answer is:\n\n**C. {option}**",
+    "\nThe final answer is (C).",
+)
+FRAMES = (
+    "{number}. **Frame {number}**: {text}.\n",
+    "Frame {number}: {text}.\n",
+    "{number}. **Frame {number}: {text}.**\n   - This frame shows that {text}.\n\n",
+    "- Frame {number} shows {text}.\n",
+    "{number}. In Frame {number}, {text}.\n",
+)
+CLIP = ("a man runs along a pier", "he waves", "he missed the ferry", "a friend greets him")
+HAT_CLIP = ("a magician shows a hat", "he taps it", "a dove flies out", "a card falls")
+
+
+def letter(response: str, options: Sequence[str]) -> str | None:
+    return read_careful(response, tuple(Letter)[: len(options)], options).letter
+
+
+def discussion(item: str, options: tuple[str, ...]) -> str:
+    return "".join(
+        item.format(letter=letter, number=number, option=option.rstrip("."), remark=remark)
+        for number, (letter, option, remark) in enumerate(
+            zip("ABCD", options, REMARKS[options], strict=True), 1
+        )
+    )
+
+
+@pytest.mark.parametrize("item", ITEMS)
+@pytest.mark.parametrize("options", REMARKS)
+def test_a_discussion_of_the_options_has_no_answer_before_its_conclusion(
+    item: str, options: tuple[str, ...]
+) -> None:
+    items = discussion(item, options)
+    for step, beginning in enumerate(BEGINNINGS):
+        text = beginning + items + CONCLUSIONS[0]
+        ends = range(len(beginning) + step, len(text) - len("C."), 11)
+        assert [text[:end] for end in ends if letter(text[:end], options)] == []
+
+
+@pytest.mark.parametrize("item", ITEMS)
+@pytest.mark.parametrize("options", REMARKS)
+def test_the_conclusion_of_a_discussion_is_read(item: str, options: tuple[str, ...]) -> None:
+    items = discussion(item, options)
+    for beginning in BEGINNINGS:
+        for conclusion in CONCLUSIONS:
+            text = beginning + items + conclusion.format(option=options[2])
+            assert letter(text, options) == "C", text
+
+
+@pytest.mark.parametrize("frame", FRAMES)
+@pytest.mark.parametrize(("clip", "options"), [(CLIP, PIER), (HAT_CLIP, HAT)])
+def test_a_list_of_frames_has_no_answer(
+    frame: str, clip: Sequence[str], options: Sequence[str]
+) -> None:
+    beginning = "To answer the question, let's analyze each frame step by step:\n\n"
+    text = beginning + "".join(
+        frame.format(number=number, text=text) for number, text in enumerate(clip, 1)
+    )
+    ends = range(len(beginning), len(text), 3)
+    assert [text[:end] for end in ends if letter(text[:end], options)] == []
+
+
+@pytest.mark.parametrize(
+    "remark",
+    [
+        "This option is correct because a dove flies out of the hat.",
+        "This is the correct answer. A dove flies out.",
+        "This is the most logical choice, since it flies out in frame 3.",
+    ],
+)
+def test_the_only_option_that_a_discussion_calls_right_is_chosen(remark: str) -> None:
+    text = (
+        "Let's analyze each option:\n\n**Option A: A rabbit**\nNo rabbit is shown.\n\n"
+        f"**Option C: A dove**\n{remark}\n\n**Option D: A card**\nThis option is incorrect, as the"
+    )
+    assert letter(text, HAT) == "C"
+
+
+def test_an_answer_before_a_discussion_counts() -> None:
+    assert letter("The answer is C.\n\nLet's analyze each option:\n\n1. **A", HAT) == "C"
+    assert (
+        letter("Let's discuss the options. (A) is unlikely.\n(C) fits.\n(D) too.\n\nC", HAT) == "C"
+    )
