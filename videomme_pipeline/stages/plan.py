@@ -202,7 +202,8 @@ def _state_of(
     is_unknown = parent and parent.partition.variant and partition.video and not parent.fingerprint
     try:
         if not is_unknown:
-            is_stored = stage.has(partition, stage.fingerprint(partition))
+            fingerprint = stage.fingerprint(partition)
+            is_stored = stage.has(partition, fingerprint)
     except VideoMMEError as error:
         reason = str(error)
     if is_stored and isinstance(stage, BenchmarkStage):

@@ -398,10 +398,9 @@ def _strongest_peers(candidates: Sequence[_Candidate]) -> Sequence[_Candidate]:
 
 
 def _read_cut_discussion(text: str, letters: Sequence[Letter]) -> Reading | None:
-    """The only option that a discussion of the options, one by one, calls right before it is cut
-    off, `several_letters` if there is none, and None if `text` has a conclusion or an answer.
-    """
-    answer = blank_reasoning(text)[-_MAX_READ_CHARACTERS:].rjust(len(text))
+    """The only option that a discussion which was cut off calls right. None for other texts."""
+    has_noun = "option" in text.lower() or "choice" in text.lower()  # the pattern is slow
+    answer = blank_reasoning(text)[-_MAX_READ_CHARACTERS:].rjust(len(text)) if has_noun else ""
     begins = list(PATTERNS["discusses"].finditer(answer))
     if not begins or _read_answer(answer[: begins[-1].start()], letters, {}).letter:
         return None
