@@ -398,7 +398,7 @@ def _strongest_peers(candidates: Sequence[_Candidate]) -> Sequence[_Candidate]:
 
 
 def _read_cut_discussion(text: str, letters: Sequence[Letter]) -> Reading | None:
-    """The only option that a discussion which was cut off calls right. None for other texts."""
+    """The reading of a discussion of the options that was cut off. None for other texts."""
     has_noun = "option" in text.lower() or "choice" in text.lower()  # the pattern is slow
     answer = blank_reasoning(text)[-_MAX_READ_CHARACTERS:].rjust(len(text)) if has_noun else ""
     begins = list(PATTERNS["discusses"].finditer(answer))

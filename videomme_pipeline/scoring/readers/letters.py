@@ -142,7 +142,7 @@ def _pattern(letters: tuple[Letter, ...]) -> re.Pattern[str]:
     return re.compile(
         rf"""
         [A-Za-z](?![{word_letter}])
-        (?: (?: (?P<upper>(?<=[A-HJ-WYZ]){pronoun})
+        (?: (?: (?P<upper>(?<=[A-HJ-WYZ]){pronoun})  # X is a placeholder in prompts
               | (?P<lower>(?<=[{lower}])
                 | (?<=[{lower_words}])(?![ \t]+[{word_letter}]) | (?<=option\ [{lower_words}])) )
             (?<![{word_letter}&@\\°\#].) (?<![{word_letter}]'.) (?<!\b[A-Za-z][./].) (?<![_^]{{.)

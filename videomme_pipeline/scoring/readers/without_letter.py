@@ -363,9 +363,8 @@ def _values(
         return []
     words = list(words_from(answer, *span))
     numbers = [word for word in words if _value([word.text])]
-    is_last = len(numbers) == 1 and _AT_END.match(answer[numbers[0].end : span[1]])
-    is_whole = is_last and len(_sentences(answer)) == 1
-    is_only = is_whole or (is_last and PATTERNS["concludes"].match(answer, *span))
+    is_whole = len(_sentences(answer)) == 1 or PATTERNS["concludes"].match(answer, *span)
+    is_only = is_whole and len(numbers) == 1 and _AT_END.match(answer[numbers[0].end : span[1]])
     written = [
         _Occurrence(values[number], word.start, word.end)
         for word in words

@@ -100,7 +100,8 @@ def measure_noise(a: Sequence[ScoredQuestion], b: Sequence[ScoredQuestion]) -> N
     per_video = mean_cluster_size(Counter(a.video_id for a, _ in answered).values())
     if not variance or per_video <= 1 or estimate.standard_error is None:
         return Noise(discordance=discordance, correlation=0.0)
-    correlation = (estimate.standard_error**2 / variance - 1) / (per_video - 1)
+    design_effect = estimate.standard_error**2 / variance
+    correlation = (design_effect - 1) / (per_video - 1)
     return Noise(discordance=discordance, correlation=min(1.0, max(0.0, correlation)))
 
 
