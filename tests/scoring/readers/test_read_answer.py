@@ -228,7 +228,6 @@ OPTIONS = ("A. A red umbrella.", "B. Gray", "C. A man in a red hat.", "D. Red")
         ("I cannot tell whether it is gray.", ""),
         ("If it is gray", ""),
         ("Blue", ""),
-        ("graying", ""),
         ("umbrella", ""),
         ("The answer is C.", "C"),
         ("C. Gray", "C"),

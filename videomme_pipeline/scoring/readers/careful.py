@@ -42,9 +42,7 @@ def read_careful(response: str, letters: Sequence[Letter], options: Sequence[str
     folded = set_answer_mark_aside(_without_prompt(fold(response), letters), texts)
     labelled = labelled_texts(set_markup_aside(folded), texts)
     text = blank_spans(folded, labelled.values())
-    noun = None if options else PATTERNS["in_picture"].match(text)
-    begin = noun.end() if noun else 0
-    reading = _read_as_a_whole(text, letters, begin) or _read_cut_discussion(text, letters)
+    reading = _read_as_a_whole(text, letters) or _read_cut_discussion(text, letters)
     reading = reading or _read_answer(text, letters, labelled)
     if reading.rule == _ERROR_TEXT:  # unless the text is that of an option
         return without_letter.read_repeated_option(text, texts) or reading
@@ -92,23 +90,23 @@ _WEAK_RULES = frozenset((*_WITHOUT_LETTER, "named", "label", "alone"))
 
 def _marked(answer: str) -> Span | None:
     """The last box or answer tag with content, before any turn or question that the model adds."""
-    tags = list(_ANSWER_TAG.finditer(answer))
+    tags = list(PATTERNS["answer_tag"].finditer(answer))
     if tags and (added := PATTERNS["next_question"].search(answer, tags[0].end())):
         tags = [tag for tag in tags if tag.start() < added.start()]
     for tag in reversed(tags[-_MAX_TAGS:]):
         span = (tag.end(), _tag_end(answer, tag))
-        after = _TAG_END.sub("", answer[span[1] : span[1] + _NEAR])
+        after = PATTERNS["answer_tag_end"].sub("", answer[span[1] : span[1] + _NEAR])
         is_condition = PATTERNS["condition_after"].match(after)
         if not is_condition and set_markup_aside(answer[slice(*span)]).strip(" \t\n._"):
             return span
     return None
 
 
-def _read_as_a_whole(text: str, letters: Sequence[Letter], begin: int) -> Reading | None:
+def _read_as_a_whole(text: str, letters: Sequence[Letter]) -> Reading | None:
     """The reading of a text without an analysis of its words, or None for most texts."""
     if not text.strip():
         return Reading(None, "empty")
-    if repeated := _REPEATED_LETTER.fullmatch(text, begin):
+    if repeated := _REPEATED_LETTER.fullmatch(text):
         return _offered(repeated[1].upper(), repeated.span(1), "alone", letters)
     if _SEVERAL_LETTERS.fullmatch(text):
         return Reading(None, "several_letters")
@@ -171,16 +169,6 @@ def _read_answer(text: str, letters: Sequence[Letter], labelled: Mapping[int, Sp
     return reading
 
 
-_ANSWER_TAG = re.compile(
-    r"<(?:answer|final|final_answer|finalanswer|ans)(?:\s[^<>]{0,80})?>"
-    r"|\\(?:boxed|fbox)\s{0,4}\{|<\|begin_of_box\|>|<\|answer\|>"
-    r"|(?<![\w<])answer>(?=[^<>]{1,200}</answer>)",
-    re.IGNORECASE,
-)
-_TAG_END = re.compile(
-    r"</(?:answer|final|final_answer|finalanswer|ans)\s*>|<\|end_of_box\|>|<\|/answer\|>",
-    re.IGNORECASE,
-)
 _BRACE = re.compile("[{}]")
 _MAX_TAGS = 3
 _MAX_TAGGED_CHARACTERS = 2_000
@@ -208,7 +196,7 @@ def _read_answer_tag(
 def _tag_end(text: str, tag: re.Match[str]) -> int:
     limit = min(len(text), tag.end() + _MAX_TAGGED_CHARACTERS)
     if not tag.group().endswith("{"):
-        closing = _TAG_END.search(text, tag.end(), limit)
+        closing = PATTERNS["answer_tag_end"].search(text, tag.end(), limit)
         return closing.start() if closing else limit
     depth = 1
     for brace in _BRACE.finditer(text, tag.end(), limit):
@@ -381,8 +369,8 @@ def _strongest(
     cases = {candidate.letter for candidate in candidates if candidate.is_of_case}
     if chosen.several or (chosen.is_of_case and len(cases) > 1):
         return Reading(None, "several_letters", (chosen.start, chosen.end))
-    is_cut_off = text.rstrip()[-1:].isalnum()
     named = {own.letter for own in candidates if own.role in (top, Role.ALONE) and not own.several}
+    is_cut_off = text.rstrip()[-1:].isalnum()
     is_unsure = top < Role.CHOSEN or chosen.is_also or (top < Role.DECLARED and is_cut_off)
     if len(named) > (1 if is_unsure else 2):
         return Reading(None, "several_letters", (peers[0].start, chosen.end))
@@ -404,11 +392,11 @@ def _read_cut_discussion(text: str, letters: Sequence[Letter]) -> Reading | None
     begins = list(PATTERNS["discusses"].finditer(answer))
     if not begins or _read_answer(answer[: begins[-1].start()], letters, {}).letter:
         return None
-    items = list(_DISCUSSED.finditer(answer, begins[-1].end()))
+    items = list(PATTERNS["discussed"].finditer(answer, begins[-1].end()))
     names = ["@", *(item[1] for item in items)]
     items = [item for item, before in zip(items, names, strict=False) if item[1] > before]
     spans = [(max(begins[-1].end(), item.start() - _NEAR), item.start()) for item in items]
-    is_announced = any(_ANNOUNCED.search(answer, *span) for span in spans)
+    is_announced = any(PATTERNS["announced"].search(answer, *span) for span in spans)
     if not items or is_announced or PATTERNS["concluded"].search(answer, items[-1].end()):
         return None
     if not answer[items[-1].end() :].strip(" \n*") and ord(names[-1]) - ord(names[-2]) > 1:
@@ -420,14 +408,6 @@ def _read_cut_discussion(text: str, letters: Sequence[Letter]) -> Reading | None
     return Reading(None, "several_letters", items[-1].span(1))
 
 
-_ANNOUNCED = re.compile(
-    r"\b(?:answer|option|choice)\b[^\n.]{0,30}(?:\bis|:)[\s*]*\Z", re.IGNORECASE
-)
-_DISCUSSED = re.compile(
-    rf"\n[^\w\n]*(?:\d+[.)][^\w\n]*)?(?:(?:[Oo]ption|[Cc]hoice)[ ][*_(]*)?"
-    rf"([A-N])(?![{WORD_LETTER}])(?:[*_]*[.:)|]+[*_]*|(?=[*_]*(?:[ ][-–—]|\Z|\n)))"
-)
-
 _LABEL = re.compile(
     rf"([A-Na-n])(?![{WORD_LETTER}]|[*_)\]]*(?:,|,?[ ](?:and|or)[ ]))"
     rf"(?:(?<![{WORD_LETTER}'.].)"
@@ -435,7 +415,6 @@ _LABEL = re.compile(
     r"|(?:(?<=\n.)|(?<=- .))(?=[ \t][^\w\s])|(?:(?<=\n.)|(?<=\n\(.))\Z)"
 )
 _LAST_PARAGRAPH = re.compile(r"\n\s*\n[^\w\n]*\Z")
-_ITEM_NUMBER = re.compile(r"(?:^|\n)[^\w\n]*\d+[.)][^\w\n]*(?:[Oo]ption[ ])?")
 _UNFINISHED = re.compile(r"(?:[^\n]|\n[ \t]*[-*•])*[.:][^\w\n]+\w[^.!?\n]*\Z(?<![.!?*\"')])")
 _ASKED = re.compile(r"\?[^\w\n]*\n[^\w\n]*A[^\w:]*\Z")
 _YES_OR_NO = re.compile(r"\W*(?:yes|no|true|false)\W*", re.IGNORECASE)
@@ -461,7 +440,7 @@ def _list_items(text: str) -> dict[int, bool]:
         if not (is_third or is_cut_off) and _LAST_PARAGRAPH.search(text, start, labels[-1].start()):
             labels.pop()
     listed = _in_sequence(text, labels)
-    number_ends = {number.end() for number in _ITEM_NUMBER.finditer(text)}
+    number_ends = {number.end() for number in PATTERNS["item_number"].finditer(text)}
     numbered = [index for index, label in enumerate(labels) if label.start() in number_ends]
     if numbered[1:] or (numbered and _UNFINISHED.match(text, labels[-1].end())):
         listed.update(numbered)
@@ -490,8 +469,8 @@ def _in_sequence(text: str, labels: Sequence[re.Match[str]]) -> set[int]:
         is_later = label[1].upper() > before[1].upper() or between[1] - between[0] == 1  # "A: A:"
         is_turn = text.count("\n", *between) == 1
         is_next = ord(label[1]) - ord(before[1]) == 1 and "\n" in text[slice(*between)]
-        ends = ("the_others",) if is_next else ("the_others", "correction")
-        if not (is_later or is_turn) or any(PATTERNS[end].search(text, *between) for end in ends):
+        is_corrected = not is_next and PATTERNS["correction"].search(text, *between)
+        if is_corrected or not (is_later or is_turn):
             run = []
         run.append(index)
         names = {labels[item][1].upper() for item in run}

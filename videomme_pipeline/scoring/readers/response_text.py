@@ -9,6 +9,8 @@ import unicodedata
 from collections.abc import Iterable
 from functools import cache
 
+from videomme_pipeline.scoring.readers.answer_words import PATTERNS
+
 Span = tuple[int, int]
 """The start and the end of a part of a text."""
 
@@ -23,24 +25,11 @@ _CLOSE = (
     rf"(?:</(?:seed:)?(?:{_REASONING_TAGS})>|◁/think▷|\[/THINK\]|<unused95>|<\|end_of_thought\|>)"
 )
 _REASONING_MARK = re.compile(rf"(?P<open>{_OPEN})|{_CLOSE}", re.IGNORECASE)
-# A line that begins the answer after a block whose closing tag is missing or broken.
-_ANSWER_LINE = re.compile(
-    r"\n[ \t#*<|/]*(?:(?:the\s)?(?:final\s)?answer|assistant|答案)[ \t#*>|:]*\n"
-    r"|(?-i:\n[ \t]*(?:[B-HJ-N]\.?|[A-N]\.|\([A-N]\))|(?:\n|(?<=[.!?])[ ]|[ ]{2})[ ]{0,3}"
-    r"(?:Final )?[Aa]nswer: ?\(?[A-N](?:[ .)]{0,3}|[).:,][^\n?]{0,80}))\s*\Z",
-    re.IGNORECASE,
-)
 # Harmony-style channels: all but the final one contain reasoning. If a server removed their marks,
 # their names touch the texts: "analysisThe man …assistantfinalB".
 _CHANNEL = re.compile(
     r"<\|channel\|>\s*(\w+)[^<]*<\|message\|>"
     r"|(?:\A\s*(?=analysis(?![a-z\s.:,-]))|assistant)(analysis|commentary|final)"
-)
-_REASONING_FIELD = re.compile(
-    r"""["'](?:reason\w*|explanation|rationale|thoughts?|thinking|analysis|justification|evidence|
-    chain_of_thought|cot|observations?|description|caption|question)["']\s*:\s*"(?:[^"\\]|\\.)*"?
-    |(?:["'](?:arguments|parameters)["']|action\sinput)\s*:\s*\{(?:[^{}]|\{[^{}]*\})*\}?""",
-    re.IGNORECASE | re.VERBOSE | re.DOTALL,
 )
 _MARKUP = re.compile(
     r"<\|(?![A-Z]\|>)[^|<>\n]{1,40}\|>"  # special tokens of chat templates, not <|C|>
@@ -78,7 +67,7 @@ def blank_reasoning(text: str) -> str:
     one closes a block that the chat template opened.
     """
     text = _blank_channels(_blank_blocks(text))
-    return _REASONING_FIELD.sub(_blank, text) if '"' in text else text
+    return PATTERNS["reasoning_field"].sub(_blank, text) if '"' in text else text
 
 
 def set_markup_aside(text: str) -> str:
@@ -105,7 +94,7 @@ def _blank_blocks(text: str) -> str:
 
 
 def _reasoning_end(text: str, opened: int, end: int) -> int:
-    answers = list(_ANSWER_LINE.finditer(text[:end], opened))
+    answers = list(PATTERNS["answer_line"].finditer(text[:end], opened))
     return answers[-1].start() if answers else end
 
 

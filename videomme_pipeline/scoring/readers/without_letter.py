@@ -1,16 +1,18 @@
 """Answers that state an option by its text or value, without its letter."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from itertools import islice
 from typing import NamedTuple
 
 from videomme_pipeline.benchmarks.question import Letter, split_option
 from videomme_pipeline.scoring.readers.answer_words import NUMBERS, PATTERNS, SETS, WORD_LETTER
 from videomme_pipeline.scoring.readers.option_texts import (
-    ARTICLES,
     OptionTexts,
     Word,
+    option_texts,
     without_article,
     words_from,
 )
@@ -23,6 +25,7 @@ from videomme_pipeline.scoring.readers.response_text import (
 )
 
 _MAX_READ_CHARACTERS = 3_000
+_NEAR = 60
 _PARAGRAPH = re.compile(r"\S(?:[^\n]|\n(?!\s*\n))*")
 _SENTENCE = re.compile(rf"(?:[^.!?\n]++|\.(?=[{WORD_LETTER}]))+(?:[.!?][*\"')]*|\n)?")
 _AFTER_COLON = re.compile(r"\w\w:[ ]([^:\n]+)\Z")
@@ -36,9 +39,6 @@ class _Occurrence(NamedTuple):
     letter: Letter
     start: int
     end: int
-
-    def is_within(self, other: "_Occurrence") -> bool:
-        return other.start <= self.start and self.end <= other.end
 
     @property
     def reading(self) -> Reading:
@@ -72,13 +72,18 @@ def _repeated(statement: str, texts: OptionTexts, span: Span) -> _Occurrence | N
     """The option whose text is the whole `span` of `statement`, or None."""
     yes_or_no = _YES_OR_NO.match(statement, *span)  # "No, he does not."
     end = yes_or_no.end() if yes_or_no else span[1]
-    most_words = max(len(text.core) for text in texts.values()) + 2
+    most_words = max(len(text.core) for text in texts.values()) + 4
     words = list(islice(words_from(statement, span[0], end), most_words))
     cores = (tuple(word.text for word in words), without_article(statement, words)) if words else ()
     fits = [letter for letter, text in texts.items() if text.core in cores]
-    if words[:1] and words[0].text in _SUBJECTS and not fits:  # "it is wet" for "The stone is wet"
+    if (
+        words[:1] and words[0].text in SETS["pronouns"] and not fits
+    ):  # "it is wet" for "The stone is wet"
         own = tuple(word.text for word in words[1:])
         fits = [key for key, text in texts.items() if own[1:] and text.core[1:] == own]
+    content = _content(cores[-1]) if cores and not fits else ()
+    if content and content[-1:] == tuple(_stem(word.text) for word in words[-1:]):
+        fits = [letter for letter, text in texts.items() if _content(text.core) == content]
     return _Occurrence(fits[0], words[0].start, words[-1].end) if len(fits) == 1 else None
 
 
@@ -86,9 +91,12 @@ def read_contained_option(answer: str, texts: OptionTexts) -> Reading | None:
     """The only option that a short statement, or one sentence of an explanation, states."""
     if not texts or len(answer.strip()) > _MAX_READ_CHARACTERS:
         return None
-    statement = set_markup_aside(answer).rstrip()
-    statement = _OF_LETTER.sub(lambda clause: " " * len(clause[0]), statement)
-    statement = PATTERNS["seems"].sub(lambda verb: "is".ljust(len(verb[0])), statement)
+    statement = _IDLE.sub(lambda part: " " * len(part[0]), set_markup_aside(answer).rstrip())
+    statement = statement.rstrip()
+    for option in _occurrences(statement, texts, 0, len(statement)):
+        near = (max(0, option.start - _NEAR), option.start)
+        if denial := PATTERNS["negates"].search(statement, *near):
+            statement = blank_spans(statement, [(denial.start(), option.end)])
     start = _declared_end(answer)
     sentences = _sentences(statement, start)
     is_short = len(sentences) <= (2 if start else 1)
@@ -147,7 +155,9 @@ def read_final_value(
     for equal in (str.__eq__, lambda option, own: option.lower() == own.lower(), _equal_numbers):
         fits = fits or [letter for letter, text in texts.items() if equal(text, value)]
     if len(fits) == 1:
-        return Reading(fits[0], "option_text", (start, end))
+        others = option_texts(tuple(options), list(options.values())).values()
+        is_list = answer[end : end + 1] == "," and any(own.match(answer, end) for own in others)
+        return NO_LETTER if is_list else Reading(fits[0], "option_text", (start, end))
     return NO_LETTER if _VALUE.match(answer, start) else None
 
 
@@ -170,32 +180,26 @@ def _equal_numbers(option: str, value: str) -> bool:
 def _read_statement(answer: str, texts: OptionTexts, span: Span) -> Reading | None:
     """The only option in a statement that is sure of it."""
     start, end = span
-    contrast = PATTERNS["contrast"].search(answer, start, end)
-    end = contrast.start() if contrast else end
-    reason = _REASON.search(answer, start, end)
-    if reason and _occurrences(answer, texts, start, reason.start()):
-        end = reason.start()
+    ends = (mark.start() for mark in PATTERNS["contrast"].finditer(answer, start, end))
+    end = next((own for own in ends if _occurrences(answer, texts, start, own)), end)
     occurrences = _occurrences(answer, texts, start, end) or _values(answer, texts, (start, end))
     letters = {occurrence.letter for occurrence in occurrences}
     named = PATTERNS["bracketed"].findall(answer, start, end)
     if len(letters) != 1 or not letters.issuperset(named):
         return None
-    alike = _written(
-        list(words_from(answer, start, end)), {key: text.core for key, text in texts.items()}, _stem
-    )
     first = occurrences[0]
     is_longer = _GOES_ON.match(answer, first.end)
-    if is_longer or not all(any(other.is_within(own) for own in occurrences) for other in alike):
+    if is_longer or _hints_at_another(answer[start:end], texts, first.letter):
         return None  # "homes, workplaces and schools"
     # Words of the option itself deny nothing: "He has no money."
     spans = [(occurrence.start, occurrence.end) for occurrence in occurrences]
     words = blank_spans(answer[:end], spans)
-    begin = reason.end() if reason and reason.end() <= first.start else start
-    words = words[begin : spans[-1][1]] + _REASON.split(words[spans[-1][1] :], maxsplit=1)[0]
+    reason = PATTERNS["reason"].search(answer, start, first.start)
+    words = words[reason.end() if reason else start :]
     statement = answer[start:end].rstrip(" \n*\"')")
     is_question = statement.endswith("?") or PATTERNS["question"].match(statement)
     rest = answer[spans[-1][1] : start + len(statement)]
-    is_cut_off = statement[-1:].isalnum() and len(rest.split()) > 1
+    is_cut_off = answer[: span[1]].rstrip()[-1:].isalnum() and len(rest.split()) > 1
     is_condition = PATTERNS["condition"].search(answer[start : first.start])
     denials = (PATTERNS[denial].search(words) for denial in ("refuses", "wrong"))
     other_values = (  # "AB is 10 cm, and BC is 15 cm"
@@ -215,26 +219,29 @@ def _read_explanation(answer: str, texts: OptionTexts) -> Reading | None:
     reason, in its only sentence with a letter, or in its last one if no other option is named.
     """
     sentences = _sentences(answer)
+    is_conclusion = False
     while sentences and PATTERNS["offers_help"].match(answer, *sentences[-1]):
-        sentences.pop()
+        is_conclusion = PATTERNS["concludes"].match(answer, *sentences.pop()) is not None
     label = answer[slice(*sentences[-2])].strip() if sentences[1:] else ""
-    is_item = sentences[1:] and _ITEM.match(answer, sentences[-1][0])
-    if not sentences or is_item or (len(label) == 2 and label[0].isalpha()):
+    if not sentences or (len(label) == 2 and label[0].isalpha()):
         return None  # "… B. The last item of a list"
     last = sentences[-1]
-    if so := _SO.search(answer, *last):
+    if so := PATTERNS["so"].search(answer, *last):
         last = (so.end(), last[1])
-    if PATTERNS["concludes"].match(answer, *last):
+    if is_conclusion or PATTERNS["concludes"].match(answer, *last):
         values = _values(answer, texts, last, concludes=True)
         if values or _occurrences(answer, texts, *last):
             return values[0].reading if values else _read_statement(answer, texts, last)
-    reason = _REASON.search(answer, *sentences[0])
+    reason = PATTERNS["reason"].search(answer, *sentences[0])
     given = _repeated(answer, texts, (reason.end(), sentences[0][1])) if reason else None
-    if given or len(sentences) < 2 or PATTERNS["explains"].match(answer, *sentences[1]):
-        return given.reading if given else _read_statement(answer, texts, sentences[0])
+    first = given.reading if given else _read_statement(answer, texts, sentences[0])
+    named = [own for own in sentences if PATTERNS["answers"].search(answer, *own)]
+    answers = {read.letter for own in named if (read := _read_statement(answer, texts, own))}
+    is_answer = first and named[:1] == sentences[:1] and len(answers) == 1
+    is_explained = sentences[1:] and PATTERNS["explains"].match(answer, *sentences[1])
+    if given or is_answer or is_explained or len(sentences) < 2:
+        return first
     is_refused = PATTERNS["refuses"].search(answer)
-    if not is_refused and (preferred := _preferred(answer, texts, sentences)):
-        return preferred[0].reading if len({option.letter for option in preferred}) == 1 else None
     lettered = [own for own in sentences if PATTERNS["bracketed"].search(answer, *own)]
     if len(lettered) == 1:
         return _read_statement(answer, texts, lettered[0])
@@ -243,109 +250,119 @@ def _read_explanation(answer: str, texts: OptionTexts) -> Reading | None:
 
 def _read_only_option(answer: str, texts: OptionTexts, sentences: Sequence[Span]) -> Reading | None:
     """The option that ends the last sentence as a value, or the only one that `answer` names: in
-    the first one of three sentences, as "The brand is Orion", or at the end of a last clause.
+    the first sentence, as "The brand is Orion", or at the end of a last clause. More than three
+    sentences must name it in the last one, too.
 
     A last sentence with another value leaves it open: "The sky is blue. The car is black."
     """
     last = sentences[-1]
     doubts = (("wrong", sentences[-2][0]), ("hedges", last[0]))
     is_sure = not any(PATTERNS[doubt].search(answer, start) for doubt, start in doubts)
-    final = PATTERNS["names_it"].match(answer, *last)
-    if final and (option := _repeated(answer, texts, (final.end(), last[1]))):
-        return option.reading
     if is_sure and (values := _values(answer, texts, last, concludes=True)):
         clause = max(answer.rfind(mark, last[0], values[0].start) for mark in (", ", "="))
         return _read_statement(answer, texts, (max(clause + 1, last[0]), last[1]))
     named = _occurrences(answer, texts, 0, last[1])
-    inflected = _inflected(answer, list(words_from(answer, 0, last[1])), texts)
-    is_only = len({option.letter for option in (*named, *inflected)}) == 1
+    is_only = len({option.letter for option in named}) == 1
     is_open = PATTERNS["other_value"].search(answer, *last)
+    is_brief = len(sentences) < 4 or (named and named[-1].start >= last[0])
     for option in named if is_only else ():
         start, end = next(own for own in sentences if own[0] <= option.start < own[1])
         before, text = answer[start : option.start], answer[option.start : option.end]
         is_text = (" " in text or len(before.split()) > 1) and not text[-1].isdigit()
-        is_explained = len(sentences) < 4 or PATTERNS["cites"].match(answer, *sentences[1])
-        is_first = is_text and start == sentences[0][0] and is_explained
-        is_end = PATTERNS["clause_end"].match(answer, option.end)
+        is_first = is_text and is_brief and start == sentences[0][0]
+        is_item = _LIST_MARK.search(answer, 0, start)
+        is_end = not is_item and PATTERNS["clause_end"].match(answer, option.end)
         is_named = is_end and PATTERNS["before_name"].search(before)
+        is_named = is_named or PATTERNS["affirmed"].match(answer, option.end)
         is_stated = (is_first or is_named) and not (is_open or PATTERNS["hedges"].search(before))
-        if is_stated or (is_end and is_sure and end == last[1]):
-            return _read_statement(answer, texts, (start, end))
+        is_stated = is_stated or (is_end and is_sure and end == last[1])
+        if is_stated and (stated := _read_statement(answer, texts, (start, end))):
+            return stated
     return None
-
-
-def _preferred(answer: str, texts: OptionTexts, sentences: Sequence[Span]) -> list[_Occurrence]:
-    """The options that begin a sentence which calls them better: "Box B more closely …"."""
-    return [
-        _Occurrence(letter, *own)
-        for start, end in sentences
-        for letter, text in texts.items()
-        if (own := text.match(answer, start)) and PATTERNS["preferred"].match(answer, own[1], end)
-    ]
 
 
 # --- Texts and values of options in a statement
 
-_OF_LETTER = re.compile(r"(?<=\b[A-N]),\s(?:which|that)\b[^,.;\n]*,|\bone by one\b")
-_SO = re.compile(r", (?=(?:so|thus|hence|therefore|which leaves|leaving) )")
-_ITEM = re.compile(r"\W*[A-N][:)]\s")
-_REASON = re.compile(r"(?<=[ ,])(?:because|since|因为|因為)")
 _GOES_ON = re.compile(r",[ ](?:\w+|\w[^.;:!?]*,)[ ]and[ ]")
-_DETERMINERS = ARTICLES | {"its", "his", "her", "their", "to", "now"}
-_SUBJECTS = frozenset(("he", "she", "it", "they"))
 _ENDING = re.compile(r"(?<=\w\w)(?:ing|ed|e?s|e)$(?<!\bone)")
 _DOUBLED = re.compile(r"(\w)(?=\1$)")
 _IN_VALUE = re.compile(r"[\d})]\s?[-−+*/^±]\s?[\\${(]*$")
-_LABEL_BEFORE = re.compile(r"(?:\b[A-N]|(?<!\d\s)\b[a-n])[.):][ ][*_\"]*(?:[Tt]he |[Aa]n? )?$")
 _AT_END = re.compile(r"[°%]?(?:\s[^\W\d]+){0,2}(?:,?\s(?:to|in|for|from|and)\b\D*)?[^\w√+*/=−-]*$")
 
 
 def _occurrences(answer: str, texts: OptionTexts, start: int, end: int) -> list[_Occurrence]:
-    """The texts of options in `answer[start:end]`, without those inside a longer one."""
-    words = list(words_from(answer, start, end))
-    forms = {key: own.named for key, own in texts.items()}
-    written = _written(words, forms, str)
-    stated = [occurrence for occurrence in written if _is_stated(answer, occurrence)]
-    stated = stated or _inflected(answer, words, texts)
+    """The texts of options in `answer[start:end]`, without those inside a longer one.
+
+    Other forms of the words count, and a few words between them: "nods her head" for "nodding".
+    """
+    forms = _forms(texts)
+    ends = {f"{form[-1]}ly": form[-1] for form in forms.values() if form}
+    words = [
+        word._replace(text=ends[stem] if is_adverb else stem)
+        for word in words_from(answer, start, end)
+        for stem in [_stem(word.text)]
+        for is_adverb in [stem in ends and PATTERNS["clause_end"].match(answer, word.end)]
+    ]
+    stated = [
+        own
+        for letter, form in forms.items()
+        for first, last in _in_order(form, words)
+        for own in [_Occurrence(letter, first.start, last.end)]
+        if _is_stated(answer, own) and not _BREAK.search(answer, first.end, last.start)
+    ]
     return [
         own
         for own in stated
-        if not _LABEL_BEFORE.search(answer, max(0, own.start - 9), own.start)
-        and not any(own.is_within(other) and not other.is_within(own) for other in stated)
+        if not PATTERNS["label_before"].search(answer, max(0, own.start - 9), own.start)
+        and not any(
+            {*forms[own.letter]} < {*forms[other.letter]} and other.start <= own.start < other.end
+            for other in stated
+        )
     ]
 
 
-def _inflected(answer: str, words: Sequence[Word], texts: OptionTexts) -> list[_Occurrence]:
-    """The options in other forms at the end of a clause: "nods her head" for "nodding the head".
+def _content(words: Sequence[str]) -> tuple[str, ...]:
+    """The stems of `words` without articles, subjects and prepositions.
 
-    Of an option of one word, only the adverb is read: "It moves horizontally".
+    A first or last "a" is a name: "A is closer", "Vitamin A".
     """
-    forms = {
-        letter: core if len(core) > 1 else [f"{word}ly" for word in core]
-        for letter, text in texts.items()
-        for own in [text.core[1:] if _SUBJECTS.issuperset(text.core[:1]) else text.core]
-        for core in [[word for word in own if word not in _DETERMINERS]]
-        if text.core[:1] != ("a",)  # "A is closer"
+    names = (0, len(words) - 1)
+    return tuple(
+        stem
+        for index, stem in enumerate(map(_stem, words))
+        if stem not in _LEFT_OUT or (stem == "a" and index in names)
+    )
+
+
+def _forms(texts: OptionTexts) -> Mapping[Letter, Sequence[str]]:
+    """The stems by which options are found: the content, with a first preposition, of each option,
+    or all words if another option has the same content."""
+    contents = {letter: _content(text.named) for letter, text in texts.items()}
+    counts = Counter(contents.values())
+    return {
+        letter: (*SETS["prepositions"].intersection(texts[letter].named[:1]), *content)
+        if content and counts[content] == 1
+        else tuple(map(_stem, texts[letter].named))
+        for letter, content in contents.items()
     }
-    written = _written([word for word in words if word.text not in _DETERMINERS], forms, _stem)
-    several = len({occurrence.letter for occurrence in written}) > 1
-    return [
-        option for option in written if several or PATTERNS["clause_end"].match(answer, option.end)
-    ]
 
 
-def _written(
-    words: Sequence[Word], forms: Mapping[Letter, Sequence[str]], normal: Callable[[str], str]
-) -> list[_Occurrence]:
-    """The occurrences of the words of options in `words`, compared after `normal`."""
-    given = [normal(word.text) for word in words]
-    sought = {letter: [normal(word) for word in form] for letter, form in forms.items() if form}
-    return [
-        _Occurrence(letter, words[first].start, words[first + len(form) - 1].end)
-        for letter, form in sought.items()
-        for first in range(len(given))
-        if given[first : first + len(form)] == form
-    ]
+def _in_order(form: Sequence[str], words: Sequence[Word]) -> Iterator[tuple[Word, Word]]:
+    """The first and the last one of `words` that are `form`, with at most two words between."""
+    for first in (index for index, word in enumerate(words) if word.text in form[:1]):
+        last, between = first, 0
+        for sought in form[1:]:
+            last += 1
+            while last < len(words) and words[last].text != sought and between <= _MAX_BETWEEN:
+                between += _COSTS.get(words[last].text, 1)
+                last += 1
+            if last == len(words) or between > _MAX_BETWEEN:
+                break
+        else:
+            yield words[first], words[last]
+
+
+_BREAK = re.compile(r"[.!?;:\n](?!\d)")
 
 
 def _values(
@@ -369,7 +386,7 @@ def _values(
         _Occurrence(values[number], word.start, word.end)
         for word in words
         if (number := _value([word.text])) in values
-        and not _LABEL_BEFORE.search(answer, max(0, word.start - 9), word.start)
+        and not PATTERNS["label_before"].search(answer, max(0, word.start - 9), word.start)
     ]
     stated = [
         value
@@ -379,6 +396,15 @@ def _values(
     if concludes:
         return [value for value in stated[-1:] if _AT_END.match(answer[value.end : span[1]])]
     return written if stated else []
+
+
+def _hints_at_another(statement: str, texts: OptionTexts, letter: Letter) -> bool:
+    """True if `statement` has two words, or all of them, that only another option than `letter`
+    has: "He pushes the cart and then pulls it"."""
+    given = {_stem(word.text) for word in words_from(statement)}
+    forms = _forms(texts)
+    others = [{*form} - {*forms[letter]} - _LEFT_OUT for form in forms.values()]
+    return any(words and len(words & given) >= min(2, len(words)) for words in others)
 
 
 def _is_stated(answer: str, occurrence: _Occurrence) -> bool:
@@ -392,8 +418,16 @@ def _is_stated(answer: str, occurrence: _Occurrence) -> bool:
     return len(text) > 2 or (len(text) > 1 and text.isalpha() and is_word)
 
 
+@lru_cache(maxsize=10_000)
 def _stem(word: str) -> str:
     return _DOUBLED.sub("", _ENDING.sub("", word))
+
+
+_LEFT_OUT = frozenset(map(_stem, (*SETS["left_out"], *SETS["pronouns"], *SETS["prepositions"])))
+_MAX_BETWEEN = 2
+_COSTS = dict.fromkeys(_LEFT_OUT, 0) | dict.fromkeys(("not", "no", "never", "t"), 9)
+_IDLE = re.compile(r"\n[^\w\n]*\d+[.)]\W*\w*\Z|\bone by one\b")
+_LIST_MARK = re.compile(r"\n\W*\d+[.)]\s*\Z")
 
 
 def _value(words: Sequence[str]) -> str | None:
