@@ -91,8 +91,9 @@ def read_contained_option(answer: str, texts: OptionTexts) -> Reading | None:
     """The only option that a short statement, or one sentence of an explanation, states."""
     if not texts or len(answer.strip()) > _MAX_READ_CHARACTERS:
         return None
-    statement = _IDLE.sub(lambda part: " " * len(part[0]), set_markup_aside(answer).rstrip())
-    statement = statement.rstrip()
+    statement = set_markup_aside(answer).rstrip()
+    idle = (part.span() for part in PATTERNS["idle"].finditer(statement))
+    statement = blank_spans(statement, idle).rstrip()
     for option in _occurrences(statement, texts, 0, len(statement)):
         near = (max(0, option.start - _NEAR), option.start)
         if denial := PATTERNS["negates"].search(statement, *near):
@@ -265,6 +266,7 @@ def _read_only_option(answer: str, texts: OptionTexts, sentences: Sequence[Span]
     is_only = len({option.letter for option in named}) == 1
     is_open = PATTERNS["other_value"].search(answer, *last)
     is_brief = len(sentences) < 4 or (named and named[-1].start >= last[0])
+    spans = dict[Span, None]()
     for option in named if is_only else ():
         start, end = next(own for own in sentences if own[0] <= option.start < own[1])
         before, text = answer[start : option.start], answer[option.start : option.end]
@@ -275,10 +277,9 @@ def _read_only_option(answer: str, texts: OptionTexts, sentences: Sequence[Span]
         is_named = is_end and PATTERNS["before_name"].search(before)
         is_named = is_named or PATTERNS["affirmed"].match(answer, option.end)
         is_stated = (is_first or is_named) and not (is_open or PATTERNS["hedges"].search(before))
-        is_stated = is_stated or (is_end and is_sure and end == last[1])
-        if is_stated and (stated := _read_statement(answer, texts, (start, end))):
-            return stated
-    return None
+        if is_stated or (is_end and is_sure and end == last[1]):
+            spans[start, end] = None
+    return next(filter(None, (_read_statement(answer, texts, span) for span in spans)), None)
 
 
 # --- Texts and values of options in a statement
@@ -426,7 +427,6 @@ def _stem(word: str) -> str:
 _LEFT_OUT = frozenset(map(_stem, (*SETS["left_out"], *SETS["pronouns"], *SETS["prepositions"])))
 _MAX_BETWEEN = 2
 _COSTS = dict.fromkeys(_LEFT_OUT, 0) | dict.fromkeys(("not", "no", "never", "t"), 9)
-_IDLE = re.compile(r"\n[^\w\n]*\d+[.)]\W*\w*\Z|\bone by one\b")
 _LIST_MARK = re.compile(r"\n\W*\d+[.)]\s*\Z")
 
 
