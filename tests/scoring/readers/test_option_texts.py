@@ -881,6 +881,7 @@ ORDERS = ("He opens the door, then sits down", "He sits down, then opens the doo
 PERSONS = ("The man in the red shirt", "The man in the blue shirt", "The woman with glasses")
 TRICKS = ("By stealing it", "By flattering the crow", "By buying it")
 REASONS = ("Because the road is closed", "Because she forgot her keys", "Because it starts to rain")
+HUES = ("Red", "Blue", "Green")
 KITTEN = ("It looks for the other cat.", "It is hungry.", "It hears a noise.")
 
 
@@ -922,6 +923,15 @@ KITTEN = ("It looks for the other cat.", "It is hungry.", "It hears a noise.")
         ("(B) Bananas.\n\nThe answer is incorrect.", FRUITS, None),
         ("Hawaii has lava.\n\nThe caldera is in Greece. Therefore, the", ("Hawaii", "Greece"), "B"),
         ("8:00 am", ("6 am", "8 am", "8 pm"), "B"),
+        ("Hiding in a shell is NOT shown in the video.", ("Hiding in a shell", "A jar"), "A"),
+        ("Hiding in a shell is not shown in the video.", ("Hiding in a shell", "A jar"), None),
+        ("The boat is red. It sails. The car is the newest. The sky is blue.", HUES, None),
+        ("The oldest boat in it is red. It sails. The sky is blue. A dog barks.", HUES, "A"),
+        ("It most likely is red. It sails. It is not blue. It has no flag.", HUES, "A"),
+        ("Red is the largest. It sails. Blue is the largest. It has no flag.", HUES, None),
+        ("The boat is red.\nTo elaborate further:\n1. It sails.\n2. The sky is blue.", HUES, "A"),
+        ("Let's look at the boats.\n\n1. The boat is red.\n2.", HUES, None),
+        ("From frame 1, we know that the boat is red. It sails. Since the", HUES, None),
     ],
 )
 def test_an_option_is_read_in_the_words_of_an_ordinary_sentence(
