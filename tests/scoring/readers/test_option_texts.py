@@ -930,6 +930,8 @@ KITTEN = ("It looks for the other cat.", "It is hungry.", "It hears a noise.")
         ("It most likely is red. It sails. It is not blue. It has no flag.", HUES, "A"),
         ("Red is the largest. It sails. Blue is the largest. It has no flag.", HUES, None),
         ("The boat is red.\nTo elaborate further:\n1. It sails.\n2. The sky is blue.", HUES, "A"),
+        ("It is red because it burns. A blue boat and a green one sink.", HUES, "A"),
+        ("It is red because it burns. A blue boat and a green one", HUES, None),
         ("Let's look at the boats.\n\n1. The boat is red.\n2.", HUES, None),
         ("From frame 1, we know that the boat is red. It sails. Since the", HUES, None),
     ],

@@ -238,9 +238,10 @@ def _read_explanation(answer: str, texts: OptionTexts) -> Reading | None:
     first = given.reading if given else _read_statement(answer, texts, sentences[0])
     named = [own for own in sentences if PATTERNS["answers"].search(answer, *own)]
     answers = {read.letter for own in named if (read := _read_statement(answer, texts, own))}
-    is_answer = first and named[:1] == sentences[:1] and len(answers) == 1
+    is_reasoned = reason and not answer.rstrip()[-1:].isalnum()
+    is_answer = is_reasoned or (named[:1] == sentences[:1] and len(answers) == 1)
     is_explained = sentences[1:] and PATTERNS["explains"].match(answer, *sentences[1])
-    if given or is_answer or is_explained or len(sentences) < 2:
+    if given or (first and is_answer) or is_explained or len(sentences) < 2:
         return first
     is_refused = PATTERNS["refuses"].search(answer)
     lettered = [own for own in sentences if PATTERNS["bracketed"].search(answer, *own)]
