@@ -901,6 +901,7 @@ KITTEN = ("It looks for the other cat.", "It is hungry.", "It hears a noise.")
         ("The garden", PLACES, "B"),
         ("Roof.", PLACES, "C"),
         ("The man opens the garden gate and looks around.", PLACES, None),
+        ("The guests sit in the garden. A dog barks. It gets dark. The rain stops.", PLACES, None),
         ("First in the kitchen, then in the garden.", PLACES, None),
         ("The man opens the door and then sits down.", ORDERS, "A"),
         ("He sits down and calls.", ORDERS, None),
