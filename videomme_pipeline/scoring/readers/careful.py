@@ -58,7 +58,7 @@ def read_careful(response: str, letters: Sequence[Letter], options: Sequence[str
     frames = list(PATTERNS["frame_item"].finditer(answer))
     ends = ("concluded", "last_sentence")
     if frames and not any(PATTERNS[end].search(answer, frames[-1].end()) for end in ends):
-        answer = _BEFORE_LIST.sub("", answer[: frames[0].start()])  # a list that was cut off
+        answer = ""  # a list that was cut off
     by_letter = dict(zip(letters, options, strict=False))
     value = without_letter.read_final_value(folded, text, _marked(answer), by_letter)
     if value is not None and value.letter:
@@ -81,7 +81,6 @@ def is_error_text(response: str, letters: Sequence[Letter], options: Sequence[st
     return read_careful(response, letters, options).rule == _ERROR_TEXT
 
 
-_BEFORE_LIST = re.compile(r"[^.!?\n]*:\s*\Z")
 _ERROR_TEXT = "error_text"
 _WITHOUT_LETTER = ("no_letter", "letter_not_offered", "several_letters", "reasoning_only")
 _WEAK_RULES = frozenset((*_WITHOUT_LETTER, "named", "label", "alone"))
