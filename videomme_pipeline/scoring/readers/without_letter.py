@@ -76,9 +76,8 @@ def _repeated(statement: str, texts: OptionTexts, span: Span) -> _Occurrence | N
     words = list(islice(words_from(statement, span[0], end), most_words))
     cores = (tuple(word.text for word in words), without_article(statement, words)) if words else ()
     fits = [letter for letter, text in texts.items() if text.core in cores]
-    if (
-        words[:1] and words[0].text in SETS["pronouns"] and not fits
-    ):  # "it is wet" for "The stone is wet"
+    # "it is wet" for "The stone is wet"
+    if words[:1] and words[0].text in SETS["pronouns"] and not fits:
         own = tuple(word.text for word in words[1:])
         fits = [key for key, text in texts.items() if own[1:] and text.core[1:] == own]
     content = _content(cores[-1]) if cores and not fits else ()
@@ -337,8 +336,8 @@ def _content(words: Sequence[str]) -> tuple[str, ...]:
 
 
 def _forms(texts: OptionTexts) -> Mapping[Letter, Sequence[str]]:
-    """The stems by which options are found: the content, with a first preposition, of each option,
-    or all words if another option has the same content."""
+    """The stems by which each option is found: those of its content and of a first preposition, or
+    all if another option has the same content."""
     contents = {letter: _content(text.named) for letter, text in texts.items()}
     counts = Counter(contents.values())
     return {
@@ -427,6 +426,7 @@ def _stem(word: str) -> str:
 
 _LEFT_OUT = frozenset(map(_stem, (*SETS["left_out"], *SETS["pronouns"], *SETS["prepositions"])))
 _MAX_BETWEEN = 2
+# What a word between those of an option costs: nothing, or too much if it denies the option.
 _COSTS = dict.fromkeys(_LEFT_OUT, 0) | dict.fromkeys(("not", "no", "never", "t"), 9)
 _LIST_MARK = re.compile(r"\n\W*\d+[.)]\s*\Z")
 
