@@ -582,7 +582,7 @@ def test_one_of_several_letters_is_the_answer_only_if_the_others_are_not(
         ("Triangle B", ("Triangle B", "Triangle A"), "A"),
     ],
 )
-def test_a_letter_in_the_picture_is_no_answer_unless_it_is_in_a_place_of_its_own(
+def test_a_letter_after_a_noun_is_no_answer_by_itself(
     response: str, options: Sequence[str], letter: str | None
 ) -> None:
     assert read(response, options).letter == letter
@@ -894,6 +894,7 @@ KITTEN = ("It looks for the other cat.", "It is hungry.", "It hears a noise.")
         ("It is not apples, it is bananas.", FRUITS, "B"),
         ("Neither apples nor oranges. Bananas.", FRUITS, "B"),
         ("Fruit: banana", FRUITS, "B"),
+        ("Pears", ("a. Apples", "b. Pears"), "B"),
         ("There are apples, but the video only shows how they are washed.", FRUITS, None),
         ("The purpose of the video is to teach viewers a recipe.", PURPOSES, "B"),
         ("The video mainly documents a journey through Iceland.", PURPOSES, "D"),

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import NamedTuple
 
-from videomme_pipeline.benchmarks.question import Letter, split_option
+from videomme_pipeline.benchmarks.question import Letter
 from videomme_pipeline.scoring.readers.answer_words import PATTERNS, WORD_LETTER
 from videomme_pipeline.scoring.readers.response_text import Span, blank_spans, fold
 
@@ -18,6 +18,7 @@ _WORD = re.compile(rf"(?<![^\W_])[-−]?\d+(?:[.,:/]\d+)*(?![{WORD_LETTER}])|[{W
 """A number, a word, or one character of a script without spaces."""
 _PADDING = re.compile(r"(?<![\d.,])0+(?=\d)|,(?=\d{3}(?!\d))|:00$")
 ARTICLES = frozenset(("the", "a", "an"))
+_LETTER_OF_OPTION = re.compile(r"\s*\(?([A-Za-z])\s*[.):]\s*")
 _LABEL = re.compile(rf"[A-Za-z](?![{WORD_LETTER}])(?<![{WORD_LETTER}].)")
 _ANSWER_MARK = re.compile(r"(?:\s*A[ \t]*:)+|\s*A[ ](?=\([A-N]\))", re.IGNORECASE)
 _LINE_START = re.compile(r"(?:^|\n)[^\w\n]*$")
@@ -44,8 +45,10 @@ class OptionText:
     @classmethod
     def of(cls, option: str, letter: Letter) -> "OptionText":
         """The text of `option`, which may contain its letter ("A. Apples.")."""
-        own_letter, own_text = split_option(fold(option))
-        text = own_text if own_letter == letter else fold(option)
+        text = fold(option)
+        label = _LETTER_OF_OPTION.match(text)
+        if label and label[1].upper() == letter and label.end() < len(text):
+            text = text[label.end() :]
         words = tuple(words_from(text))
         return cls(tuple(word.text for word in words), without_article(text, words))
 
@@ -108,7 +111,7 @@ def set_answer_mark_aside(text: str, texts: OptionTexts) -> str:
 
 
 def words_from(text: str, start: int = 0, end: int | None = None) -> Iterator[Word]:
-    """The words of `text[start:end]`. "03/12" is "3/12", and "1,200" is "1200", "8:00" is "8"."""
+    """The words of `text[start:end]`. "03/12" is "3/12", "1,200" is "1200", and "8:00" is "8"."""
     matches = _WORD.finditer(text, start, len(text) if end is None else end)
     return (
         Word(_PADDING.sub("", word) if word[-1].isdecimal() else word.lower(), *match.span())

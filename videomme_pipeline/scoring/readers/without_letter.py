@@ -10,9 +10,9 @@ from typing import NamedTuple
 from videomme_pipeline.benchmarks.question import Letter, split_option
 from videomme_pipeline.scoring.readers.answer_words import NUMBERS, PATTERNS, SETS, WORD_LETTER
 from videomme_pipeline.scoring.readers.option_texts import (
+    OptionText,
     OptionTexts,
     Word,
-    option_texts,
     without_article,
     words_from,
 )
@@ -81,7 +81,7 @@ def _repeated(statement: str, texts: OptionTexts, span: Span) -> _Occurrence | N
         own = tuple(word.text for word in words[1:])
         fits = [key for key, text in texts.items() if own[1:] and text.core[1:] == own]
     content = _content(cores[-1]) if cores and not fits else ()
-    if content and content[-1:] == tuple(_stem(word.text) for word in words[-1:]):
+    if content and content[-1] == _stem(words[-1].text):
         fits = [letter for letter, text in texts.items() if _content(text.core) == content]
     return _Occurrence(fits[0], words[0].start, words[-1].end) if len(fits) == 1 else None
 
@@ -155,7 +155,7 @@ def read_final_value(
     for equal in (str.__eq__, lambda option, own: option.lower() == own.lower(), _equal_numbers):
         fits = fits or [letter for letter, text in texts.items() if equal(text, value)]
     if len(fits) == 1:
-        others = option_texts(tuple(options), list(options.values())).values()
+        others = (OptionText.of(option, letter) for letter, option in options.items())
         is_list = answer[end : end + 1] == "," and any(own.match(answer, end) for own in others)
         return NO_LETTER if is_list else Reading(fits[0], "option_text", (start, end))
     return NO_LETTER if _VALUE.match(answer, start) else None
@@ -180,9 +180,10 @@ def _equal_numbers(option: str, value: str) -> bool:
 def _read_statement(answer: str, texts: OptionTexts, span: Span) -> Reading | None:
     """The only option in a statement that is sure of it."""
     start, end = span
+    options = _occurrences(answer, texts, start, end)
     ends = (mark.start() for mark in PATTERNS["contrast"].finditer(answer, start, end))
-    end = next((own for own in ends if _occurrences(answer, texts, start, own)), end)
-    occurrences = _occurrences(answer, texts, start, end) or _values(answer, texts, (start, end))
+    end = next((own for own in ends if any(option.end <= own for option in options)), end)
+    occurrences = [own for own in options if own.end <= end] or _values(answer, texts, (start, end))
     letters = {occurrence.letter for occurrence in occurrences}
     named = PATTERNS["bracketed"].findall(answer, start, end)
     if len(letters) != 1 or not letters.issuperset(named):
@@ -285,6 +286,7 @@ def _read_only_option(answer: str, texts: OptionTexts, sentences: Sequence[Span]
 # --- Texts and values of options in a statement
 
 _GOES_ON = re.compile(r",[ ](?:\w+|\w[^.;:!?]*,)[ ]and[ ]")
+_BREAK = re.compile(r"[.!?;:\n](?!\d)")
 _ENDING = re.compile(r"(?<=\w\w)(?:ing|ed|e?s|e)$(?<!\bone)")
 _DOUBLED = re.compile(r"(\w)(?=\1$)")
 _IN_VALUE = re.compile(r"[\d})]\s?[-−+*/^±]\s?[\\${(]*$")
@@ -323,7 +325,7 @@ def _occurrences(answer: str, texts: OptionTexts, start: int, end: int) -> list[
 
 
 def _content(words: Sequence[str]) -> tuple[str, ...]:
-    """The stems of `words` without articles, subjects and prepositions.
+    """The stems of `words` that a sentence with the same meaning does not leave out.
 
     A first or last "a" is a name: "A is closer", "Vitamin A".
     """
@@ -363,9 +365,6 @@ def _in_order(form: Sequence[str], words: Sequence[Word]) -> Iterator[tuple[Word
             yield words[first], words[last]
 
 
-_BREAK = re.compile(r"[.!?;:\n](?!\d)")
-
-
 def _values(
     answer: str, texts: OptionTexts, span: Span, *, concludes: bool = False
 ) -> list[_Occurrence]:
@@ -400,8 +399,8 @@ def _values(
 
 
 def _hints_at_another(statement: str, texts: OptionTexts, letter: Letter) -> bool:
-    """True if `statement` has two words, or all of them, that only another option than `letter`
-    has: "He pushes the cart and then pulls it"."""
+    """True if `statement` has at least two words of another option that option `letter` lacks, or
+    the only one: "He pushes the cart and then pulls it"."""
     given = {_stem(word.text) for word in words_from(statement)}
     forms = _forms(texts)
     others = [{*form} - {*forms[letter]} - _LEFT_OUT for form in forms.values()]
@@ -414,9 +413,8 @@ def _is_stated(answer: str, occurrence: _Occurrence) -> bool:
     if _IN_VALUE.search(answer, max(0, occurrence.start - 9), occurrence.start):
         return False
     text = answer[occurrence.start : occurrence.end]
-    is_last = re.match(r"\W*?(?:[.!?\n]|$)", answer[occurrence.end :])
-    is_word = is_last is not None or not text.isascii()
-    return len(text) > 2 or (len(text) > 1 and text.isalpha() and is_word)
+    is_word = not text.isascii() or re.match(r"\W*?(?:[.!?\n]|$)", answer[occurrence.end :])
+    return len(text) > 2 or (len(text) > 1 and text.isalpha() and bool(is_word))
 
 
 @lru_cache(maxsize=10_000)
@@ -426,7 +424,7 @@ def _stem(word: str) -> str:
 
 _LEFT_OUT = frozenset(map(_stem, (*SETS["left_out"], *SETS["pronouns"], *SETS["prepositions"])))
 _MAX_BETWEEN = 2
-# What a word between those of an option costs: nothing, or too much if it denies the option.
+# Between the words of an option, these count as no word, and a denial as too many.
 _COSTS = dict.fromkeys(_LEFT_OUT, 0) | dict.fromkeys(("not", "no", "never", "t"), 9)
 _LIST_MARK = re.compile(r"\n\W*\d+[.)]\s*\Z")
 
