@@ -70,15 +70,14 @@ def read_careful(response: str, letters: Sequence[Letter], options: Sequence[str
     if repeated is not None or reading.rule == "several_letters":
         return repeated or reading
     contained = without_letter.read_contained_option(answer, texts) if value is None else None
-    refused = PATTERNS["refuses"].search(answer)
+    refused = None if contained else PATTERNS["refuses"].search(answer)
     return contained or (Reading(None, "refusal", refused.span()) if refused else reading)
 
 
 def is_error_text(response: str, letters: Sequence[Letter], options: Sequence[str]) -> bool:
     """True if a program wrote `response` because it got no answer of a model."""
-    if not PATTERNS["errors"].match(fold(response)):
-        return False
-    return read_careful(response, letters, options).rule == _ERROR_TEXT
+    may_be = PATTERNS["errors"].match(fold(response)) is not None
+    return may_be and read_careful(response, letters, options).rule == _ERROR_TEXT
 
 
 _ERROR_TEXT = "error_text"
@@ -263,7 +262,8 @@ def _answers_several_questions(text: str, candidates: Sequence[_Candidate]) -> b
 
     Numbers that may be those of steps need declared answers with different letters.
     """
-    numbers = list(PATTERNS["question_number"].finditer(text))
+    chosen = {candidate.letter for candidate in candidates if candidate.role >= Role.CHOSEN}
+    numbers = list(PATTERNS["question_number"].finditer(text)) if len(chosen) > 1 else []
     if not numbers or candidates[0].start < numbers[0].start():
         return False
     starts = [number.start() for number in numbers]
@@ -345,11 +345,8 @@ def _decide(text: str, candidates: Sequence[_Candidate], letters: Sequence[Lette
 
 
 def _stated_after(candidates: Sequence[_Candidate], position: int) -> list[_Candidate]:
-    return [
-        candidate
-        for candidate in candidates
-        if candidate.start >= position and candidate.role >= Role.ALONE and not candidate.is_also
-    ]
+    after = (own for own in candidates if own.start >= position)
+    return [own for own in after if own.role >= Role.ALONE and not own.is_also]
 
 
 def _strongest(
@@ -430,8 +427,10 @@ def _list_items(text: str) -> dict[int, bool]:
     "A. No, B." is a correction. "1. A. … The man", "A. red⏎B. tan⏎C" and "Who?⏎A" are cut lists.
     """
     labels = list(_LABEL.finditer(text))
-    rest = text[labels[-1].end() :].rstrip() if labels else ""
-    if labels and "\n\n" not in rest:
+    if not labels:
+        return {}
+    rest = text[labels[-1].end() :].rstrip()
+    if "\n\n" not in rest:
         start = max(0, labels[-1].start() - _MAX_NUMBER_CHARACTERS)
         names = "".join(label[1].upper() for label in labels[-3:])
         is_third = names[2:] and names in _ALPHABET and len(text) - labels[-1].end() > 2

@@ -2,7 +2,7 @@
 
 import re
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 
@@ -69,7 +69,7 @@ _BULLETS = " \t-+*•·#>|~_`\"'([{<$"
 _CLOSING = " \n.!?)]}*_`\"'"
 _CLOSERS = re.compile(r"(?:[ \t]?[*_`\"')\]}>$~^]){0,8}")
 _SENTENCE_END = re.compile(
-    r"[!?|\n]|\.(?<!\b(?:Dr|Mr|Ms|St|vs).)(?<!\bMrs.)(?<!e\.g.)(?!g\.)", re.IGNORECASE
+    r"[.!?|\n](?<!\b(?:Dr|Mr|Ms|St|vs)\.)(?<!\bMrs\.)(?<!e\.g\.)(?!(?<=\.)g\.)", re.IGNORECASE
 )
 
 _ANNOUNCING = SETS["answer_nouns"] | SETS["option_nouns"] | SETS["copulas"] | {"assistant"}
@@ -77,7 +77,7 @@ _ANNOUNCING = SETS["answer_nouns"] | SETS["option_nouns"] | SETS["copulas"] | {"
 
 def find_letters(
     text: str, letters: Sequence[Letter], texts: Mapping[int, Span]
-) -> list[WrittenLetter]:
+) -> Iterator[WrittenLetter]:
     """The letters in `text`, in order. Letters that the question does not offer are included.
 
     `texts` are the spans of option texts by the position of their letter, as `labelled_texts` finds
@@ -89,14 +89,13 @@ def find_letters(
         matches = sorted((*matches, *_ORDINAL.finditer(text)), key=re.Match.start)
     begins, ends = len(text) - len(text.lstrip(_BULLETS + "\n")), len(text.rstrip(_CLOSING))
     sentences = sentence_ends(text)
-    all_written = []
     for match in matches:
         start, end = match.span()
         own_text = texts.get(start)
         clause, gap = _clause_before(text, sentences, start)
         closed = _closers_end(text, end) if gap.strip() else end
         after = closed if own_text is None else _closers_end(text, own_text[1])
-        written = WrittenLetter(
+        yield WrittenLetter(
             letter=_named(match, letters),
             start=start,
             end=end,
@@ -109,8 +108,6 @@ def find_letters(
             first=start - len(clause) - len(gap) <= begins,
             last=after >= ends,
         )
-        all_written.append(written)
-    return all_written
 
 
 def sentence_ends(text: str) -> list[int]:

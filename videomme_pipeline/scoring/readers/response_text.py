@@ -50,6 +50,8 @@ def fold(text: str) -> str:
     equivalents, and unusual white space becomes a space.
     """
     folded = text.translate(_folding())
+    if folded.isascii():
+        return folded
     return _LONE_LOOK_ALIKE.sub(lambda alike: _LOOK_ALIKES[alike.group()], folded)
 
 
@@ -66,7 +68,8 @@ def blank_reasoning(text: str) -> str:
     extends to the end: the response was cut off before its answer. A closing tag without an opening
     one closes a block that the chat template opened.
     """
-    text = _blank_channels(_blank_blocks(text))
+    may_have_block = any(bracket in text for bracket in "<[◁")  # the pattern is slow
+    text = _blank_channels(_blank_blocks(text) if may_have_block else text)
     return PATTERNS["reasoning_field"].sub(_blank, text) if '"' in text else text
 
 
@@ -100,22 +103,19 @@ def _reasoning_end(text: str, opened: int, end: int) -> int:
 
 def _blank_channels(text: str) -> str:
     marks = list(_CHANNEL.finditer(text)) if "analysis" in text or "final" in text else []
-    if not marks:
-        return text
     ends = [*(mark.start() for mark in marks[1:]), len(text)]
     spans = [
         (mark.start(), mark.end() if "final" in mark.groups() else end)
-        for mark, end in zip(marks, ends, strict=True)
+        for mark, end in zip(marks, ends, strict=False)
     ]
-    return blank_spans(text, [(0, marks[0].start()), *spans])
+    return blank_spans(text, [(0, marks[0].start() if marks else 0), *spans])
 
 
 def blank_spans(text: str, spans: Iterable[Span]) -> str:
     """`text` with `spans` blanked."""
-    characters = list(text)
     for start, end in spans:
-        characters[start:end] = " " * (end - start)
-    return "".join(characters)
+        text = text[:start] + " " * (end - start) + text[end:]
+    return text
 
 
 def _blank(match: re.Match[str]) -> str:
@@ -139,7 +139,7 @@ _EQUIVALENTS = {
 
 @cache
 def _folding() -> dict[int, str]:
-    folding: dict[int, str] = {}
+    folding = {code: chr(code) for code in range(128)}  # a missing character costs an exception
     for code in (*range(0xFF01, 0xFF5F), *range(0x1D400, 0x1D800), *range(0x2100, 0x2150)):
         plain = unicodedata.normalize("NFKC", chr(code))
         if len(plain) == 1 and plain.isascii():

@@ -12,7 +12,6 @@ from videomme_pipeline.scoring.readers.answer_words import NUMBERS, PATTERNS, SE
 from videomme_pipeline.scoring.readers.option_texts import (
     OptionText,
     OptionTexts,
-    Word,
     without_article,
     words_from,
 )
@@ -114,7 +113,11 @@ def _sentences(text: str, start: int = 0) -> list[Span]:
 
 def _declared_end(answer: str) -> int:
     """The end of the last "the answer is", or 0."""
-    return max((match.end() for match in PATTERNS["declares"].finditer(answer)), default=0)
+    parts = reversed(_sentences(answer))  # most texts have it near their end
+    declared = (
+        own.end() for part in parts for own in [*PATTERNS["declares"].finditer(answer, *part)][::-1]
+    )
+    return next(declared, 0)
 
 
 # --- A final value, which is compared as a whole: 6√3 contains √3 and is another value
@@ -300,18 +303,18 @@ def _occurrences(answer: str, texts: OptionTexts, start: int, end: int) -> list[
     """
     forms = _forms(texts)
     ends = {f"{form[-1]}ly": form[-1] for form in forms.values() if form}
-    words = [
-        word._replace(text=ends[stem] if is_adverb else stem)
-        for word in words_from(answer, start, end)
-        for stem in [_stem(word.text)]
-        for is_adverb in [stem in ends and PATTERNS["clause_end"].match(answer, word.end)]
-    ]
+    words = list(words_from(answer, start, end))
+    stems = [_stem(word.text) for word in words]
+    for index, stem in enumerate(stems):
+        if stem in ends and PATTERNS["clause_end"].match(answer, words[index].end):
+            stems[index] = ends[stem]
     stated = [
         own
         for letter, form in forms.items()
-        for first, last in _in_order(form, words)
-        for own in [_Occurrence(letter, first.start, last.end)]
-        if _is_stated(answer, own) and not _BREAK.search(answer, first.end, last.start)
+        for first, last in _in_order(form, stems)
+        for own in [_Occurrence(letter, words[first].start, words[last].end)]
+        if _is_stated(answer, own)
+        and not _BREAK.search(answer, words[first].end, words[last].start)
     ]
     return [
         own
@@ -324,7 +327,8 @@ def _occurrences(answer: str, texts: OptionTexts, start: int, end: int) -> list[
     ]
 
 
-def _content(words: Sequence[str]) -> tuple[str, ...]:
+@lru_cache(maxsize=10_000)
+def _content(words: tuple[str, ...]) -> tuple[str, ...]:
     """The stems of `words` that a sentence with the same meaning does not leave out.
 
     A first or last "a" is a name: "A is closer", "Vitamin A".
@@ -350,19 +354,19 @@ def _forms(texts: OptionTexts) -> Mapping[Letter, Sequence[str]]:
     }
 
 
-def _in_order(form: Sequence[str], words: Sequence[Word]) -> Iterator[tuple[Word, Word]]:
-    """The first and the last one of `words` that are `form`, with at most two words between."""
-    for first in (index for index, word in enumerate(words) if word.text in form[:1]):
+def _in_order(form: Sequence[str], stems: Sequence[str]) -> Iterator[Span]:
+    """The first and the last index of `form` in `stems`, with at most two words between."""
+    for first in (index for index, stem in enumerate(stems) if stem in form[:1]):
         last, between = first, 0
         for sought in form[1:]:
             last += 1
-            while last < len(words) and words[last].text != sought and between <= _MAX_BETWEEN:
-                between += _COSTS.get(words[last].text, 1)
+            while last < len(stems) and stems[last] != sought and between <= _MAX_BETWEEN:
+                between += _COSTS.get(stems[last], 1)
                 last += 1
-            if last == len(words) or between > _MAX_BETWEEN:
+            if last == len(stems) or between > _MAX_BETWEEN:
                 break
         else:
-            yield words[first], words[last]
+            yield first, last
 
 
 def _values(
