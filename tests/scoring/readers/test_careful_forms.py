@@ -1587,6 +1587,8 @@ B | The man says that he is tired, so the answer is B.
 - | A. Red\nB. Blue\nC. Green\nD. Pink\nWhat is it?\nA. The color of
 - | You cannot use "D".
 A | A. Red\nB. Blue\nC. Green\nD. Pink\n\nA. The door is red
+B | B. It hums.\n\nQuestion: What does the owl do?\nA. It naps.\nB. It hums.\nC. It flies.\nD. It eats.\nThe answer is (D)
+A | The best answer is A. It hums. B is wrong, as it is not the correct answer for C and D.
 """
 
 NONE_OF_THEM = r"""

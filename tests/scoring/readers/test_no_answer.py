@@ -157,6 +157,7 @@ The explanation of the answer:\nThe vitamin in the fruit is C.
 """
 
 WITH_OPTIONS = r"""
+Tea | Milk | Water | Coffee => A. Tea\nD. Coffee
 30° | 40° | 50° | 60° => In triangle ABC, the angle at A is 30° and the angle at B is 60°.
 30° | 40° | 50° | 60° => The angle at A is 40°. The angle at B is
 3 | 4 | 5 | 6 => In the first frame there are 3 people. More people may come later.

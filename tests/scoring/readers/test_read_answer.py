@@ -180,11 +180,11 @@ def test_careful_reads_responses_that_repeat_options() -> None:
         (slice(1_158, 1_546), 6, 19),
         (slice(1_546, 2_042), 4, 5),
         (slice(2_042, 2_666), 2, 12),
-        (slice(2_666, 3_043), 6, 2),
-        (slice(3_043, 3_277), 4, 3),
+        (slice(2_666, 3_043), 5, 2),
+        (slice(3_043, 3_277), 3, 3),
         (slice(3_277, 3_677), 2, 7),
         (slice(3_677, 4_079), 3, 9),
-        (slice(4_079, None), 6, 31),
+        (slice(4_079, None), 6, 32),
     ],
 )
 def test_careful_reads_responses_about_videos_without_a_wrong_letter(

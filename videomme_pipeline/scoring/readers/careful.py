@@ -225,24 +225,24 @@ class _Candidate:
 
 def _read_text(text: str, letters: Sequence[Letter], labelled: Mapping[int, Span]) -> Reading:
     """The reading of `text` up to a question that the model adds after its answer."""
-    candidates = _without_lists(
-        text,
-        letters,
-        [
-            _Candidate(
-                written.letter,
-                written.start,
-                written.end,
-                role,
-                several=written.several,
-                is_also=PATTERNS["also"].match(written.tail) is not None
-                or PATTERNS["also_before"].search(written.clause) is not None,
-                is_of_case=PATTERNS["case"].search(written.clause) is not None,
-            )
-            for written in find_letters(text, letters, labelled)
-            if (role := role_of(written)) > Role.MENTION
-        ],
-    )
+    given = [
+        _Candidate(
+            written.letter,
+            written.start,
+            written.end,
+            role,
+            several=written.several,
+            is_also=PATTERNS["also"].match(written.tail) is not None
+            or PATTERNS["also_before"].search(written.clause) is not None,
+            is_of_case=PATTERNS["case"].search(written.clause) is not None,
+        )
+        for written in find_letters(text, letters, labelled)
+        if (role := role_of(written)) > Role.MENTION
+    ]
+    candidates = _without_lists(text, letters, given)
+    added = PATTERNS["next_question"].search(text, given[0].end) if given[1:] else None
+    if added and given[0].role is Role.ALONE and added.start() < given[1].start:
+        candidates = given[:1]  # "B. Red⏎⏎Question: …"
     if not candidates:
         return NO_LETTER
     is_several = _answers_several_questions(text, candidates)
@@ -415,6 +415,7 @@ _UNFINISHED = re.compile(r"(?:[^\n]|\n[ \t]*[-*•])*[.:][^\w\n]+\w[^.!?\n]*\Z(?
 _ASKED = re.compile(r"\?[^\w\n]*\n[^\w\n]*A[^\w:]*\Z")
 _YES_OR_NO = re.compile(r"\W*(?:yes|no|true|false)\W*", re.IGNORECASE)
 _BULLET = re.compile(r"\A[ \t.*]*\n[ \t]*[-–•*][^\w\n]*")
+_LIST_FROM_A = re.compile(r"\s*A[.):][^\n]*(?:\n[ \n]*[A-N][.):](?!\s?\Z)[^\n]*)+\s*")
 _ALPHABET = "ABCDEFGHIJKLMN"
 _MAX_ITEM_CHARACTERS = 160
 _MAX_NUMBER_CHARACTERS = 12
@@ -443,8 +444,9 @@ def _list_items(text: str) -> dict[int, bool]:
     if numbered[1:] or (numbered and _UNFINISHED.match(text, labels[-1].end())):
         listed.update(numbered)
     counts = Counter(label[1].upper() for label in labels)
-    if listed and (counts["A"] > 2 or sum(count > 2 for count in counts.values()) > 1):
-        listed.update(range(len(labels)))  # lists that repeat until the response ends
+    is_repeated = counts["A"] > 2 or sum(count > 2 for count in counts.values()) > 1
+    if (listed and is_repeated) or (len(counts) > 1 and _LIST_FROM_A.fullmatch(text)):
+        listed.update(range(len(labels)))  # lists that repeat until the response ends, or have gaps
     if labels and labels[-1][1].upper() == "A":
         is_asked = _ASKED.search(text, 0, labels[-1].end())
         is_mark = labels[1:] and text.rstrip().endswith("\nA:")

@@ -250,8 +250,8 @@ def _role_after_word(written: WrittenLetter, phrase: _Phrase) -> Role:
         return Role.MENTION
     if _means_answer(word) and word not in SETS["things"]:
         is_verb = written.enclosed and not word.isascii()  # "答案是(C) 98%"
-        stated = written.ends_statement or written.has_text or is_verb
-        return Role.DECLARED if stated else Role.MENTION  # "The answer A would need …"
+        stated = written.ends_statement or written.has_text or is_verb  # not "answer A would"
+        return Role.DECLARED if stated and "for" not in phrase.between else Role.MENTION
     is_subject = written.tail.startswith((" is ", " was "))  # "so A is taller than C"
     concludes = word in SETS["conclusions"] and written.ends_statement and not is_subject
     if word in SETS["choice_verbs"] or concludes:

@@ -114,10 +114,8 @@ def _sentences(text: str, start: int = 0) -> list[Span]:
 def _declared_end(answer: str) -> int:
     """The end of the last "the answer is", or 0."""
     parts = reversed(_sentences(answer))  # most texts have it near their end
-    declared = (
-        own.end() for part in parts for own in [*PATTERNS["declares"].finditer(answer, *part)][::-1]
-    )
-    return next(declared, 0)
+    declared = ([*PATTERNS["declares"].finditer(answer, *part)] for part in parts)
+    return next((own[-1].end() for own in declared if own), 0)
 
 
 # --- A final value, which is compared as a whole: 6√3 contains √3 and is another value
