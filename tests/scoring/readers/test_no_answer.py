@@ -11,6 +11,9 @@ Step 1: Identify the objects. Object A is a cup, object B is
 The answer is
 Option A: He opens the door. Option B: He closes the window.
 Possible answers are A (red), B (blue), C (green), and D (yellow).
+Let us see who knits:\n\n1. Frame 1: A woman sits down.\n2. Frame 2: A
+The frames show a lake.\n\nThe boat goes home after sunset, as it's a c
+A. Gold\nB. Silver\nC. Black\nD. White\n\nFind the one that matches the description. Gi
 Option A describes the morning, whereas option B describes the evening.
 It could be A, but it could also be D.
 Options B and D both mention a car, so one would have to look at the plate.
@@ -157,7 +160,10 @@ The explanation of the answer:\nThe vitamin in the fruit is C.
 """
 
 WITH_OPTIONS = r"""
-Tea | Milk | Water | Coffee => A. Tea\nD. Coffee
+Tea | Milk | Water | Coffee => A. Tea\nD. Milk
+Tea | Milk | Water | Rum => Step 1: List them.\n- A. Tea\n- B. Milk\n- C. Water\n- D
+At noon | Tonight => Now look at the facts:\n- It is about storms that come tonight.\n- The
+It gets worse. | It ends. => Look:\n\n1. **Option A: It gets worse.**\n   - The ice is rigid and
 30° | 40° | 50° | 60° => In triangle ABC, the angle at A is 30° and the angle at B is 60°.
 30° | 40° | 50° | 60° => The angle at A is 40°. The angle at B is
 3 | 4 | 5 | 6 => In the first frame there are 3 people. More people may come later.

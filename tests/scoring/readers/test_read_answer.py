@@ -184,7 +184,7 @@ def test_careful_reads_responses_that_repeat_options() -> None:
         (slice(3_043, 3_277), 3, 3),
         (slice(3_277, 3_677), 2, 7),
         (slice(3_677, 4_079), 3, 9),
-        (slice(4_079, None), 6, 32),
+        (slice(4_079, None), 5, 33),
     ],
 )
 def test_careful_reads_responses_about_videos_without_a_wrong_letter(

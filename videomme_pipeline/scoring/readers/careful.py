@@ -59,6 +59,8 @@ def read_careful(response: str, letters: Sequence[Letter], options: Sequence[str
     ends = ("concluded", "last_sentence")
     if frames and not any(PATTERNS[end].search(answer, frames[-1].end()) for end in ends):
         answer = ""  # a list that was cut off
+    if PATTERNS["cut_item"].search(answer):
+        answer = answer[: max((own.end() for own in PATTERNS["prose"].finditer(answer)), default=0)]
     by_letter = dict(zip(letters, options, strict=False))
     value = without_letter.read_final_value(folded, text, _marked(answer), by_letter)
     if value is not None and value.letter:
@@ -266,10 +268,9 @@ def _answers_several_questions(text: str, candidates: Sequence[_Candidate]) -> b
     numbers = list(PATTERNS["question_number"].finditer(text)) if len(chosen) > 1 else []
     if not numbers or candidates[0].start < numbers[0].start():
         return False
-    starts = [number.start() for number in numbers]
     answers: dict[str, str] = {}
     for candidate in candidates:
-        number = numbers[bisect_right(starts, candidate.start) - 1]
+        number = numbers[bisect_right(numbers, candidate.start, key=re.Match.start) - 1]
         if candidate.role >= (Role.CHOSEN if number["named"] else Role.DECLARED):
             answers[number.group().strip()] = candidate.letter
     return len({*answers.values()}) > 1
@@ -366,9 +367,10 @@ def _strongest(
     if chosen.several or (chosen.is_of_case and len(cases) > 1):
         return Reading(None, "several_letters", (chosen.start, chosen.end))
     named = {own.letter for own in candidates if own.role in (top, Role.ALONE) and not own.several}
-    is_cut_off = text.rstrip()[-1:].isalnum()
+    is_cut_off = text[chosen.end :].rstrip()[-1:].isalnum()
     is_unsure = top < Role.CHOSEN or chosen.is_also or (top < Role.DECLARED and is_cut_off)
-    if len(named) > (1 if is_unsure else 2):
+    is_item = top is Role.NAMED and is_cut_off and "\n" in text[: chosen.start].strip()
+    if is_item or len(named) > (1 if is_unsure else 2):
         return Reading(None, "several_letters", (peers[0].start, chosen.end))
     return _offered(chosen.letter, (chosen.start, chosen.end), top.name.lower(), letters)
 
@@ -408,7 +410,7 @@ _LABEL = re.compile(
     rf"([A-Na-n])(?![{WORD_LETTER}]|[*_)\]]*(?:,|,?[ ](?:and|or)[ ]))"
     rf"(?:(?<![{WORD_LETTER}'.].)"
     r"[*_`\"')\]]{0,3}[ \t]?(?:[.):|=(]|(?<=[)\]])(?=[ \t]))"
-    r"|(?:(?<=\n.)|(?<=- .))(?=[ \t][^\w\s])|(?:(?<=\n.)|(?<=\n\(.))\Z)"
+    r"|(?:(?<=\n.)|(?<=- .))(?=[ \t][^\w\s])|(?:(?<=\n.)|(?<=\n\(.)|(?<=\n- .))\Z)"
 )
 _LAST_PARAGRAPH = re.compile(r"\n\s*\n[^\w\n]*\Z")
 _UNFINISHED = re.compile(r"(?:[^\n]|\n[ \t]*[-*•])*[.:][^\w\n]+\w[^.!?\n]*\Z(?<![.!?*\"')])")
@@ -482,4 +484,4 @@ def _in_sequence(text: str, labels: Sequence[re.Match[str]]) -> set[int]:
 def _is_right(content: str) -> bool:
     line = content.partition("\n")[0][:_MAX_ITEM_CHARACTERS]
     is_marked = PATTERNS["right"].search(line) and not PATTERNS["wrong"].search(line)
-    return bool(is_marked or PATTERNS["called_right"].search(content))
+    return bool(is_marked or PATTERNS["called_right"].search(content.partition("\n\n")[0]))

@@ -108,14 +108,15 @@ def _blank_channels(text: str) -> str:
         (mark.start(), mark.end() if "final" in mark.groups() else end)
         for mark, end in zip(marks, ends, strict=False)
     ]
-    return blank_spans(text, [(0, marks[0].start() if marks else 0), *spans])
+    return blank_spans(text, [(0, marks[0].start()), *spans]) if marks else text
 
 
 def blank_spans(text: str, spans: Iterable[Span]) -> str:
     """`text` with `spans` blanked."""
+    characters = list(text)
     for start, end in spans:
-        text = text[:start] + " " * (end - start) + text[end:]
-    return text
+        characters[start:end] = " " * (end - start)
+    return "".join(characters)
 
 
 def _blank(match: re.Match[str]) -> str:

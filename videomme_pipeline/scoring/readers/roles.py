@@ -55,9 +55,6 @@ def _is_doubted(written: WrittenLetter) -> bool:
     clause, tail = written.clause, written.tail
     if tail.strip() in ("is", "was") or ("comes to mind" in clause and "However" in tail):
         return True
-    apposition = PATTERNS["apposition"].match(tail)
-    if apposition and PATTERNS["denied"].match(tail, apposition.end()):
-        return True
     if tail.startswith("?") and (not written.last or PATTERNS["question"].match(clause)):
         return True
     if PATTERNS["denied"].match(tail) or PATTERNS["condition_after"].match(tail):
@@ -89,8 +86,9 @@ def _may_have(role: Role, written: WrittenLetter) -> bool:
         return not (is_step or is_mark or is_compared) and SETS["listing"].isdisjoint(written.words)
     if not written.is_lower:
         return True
-    if written.last and written.words[-1:] in (["the"], [","]):
-        return False  # "Therefore, the c", a word that was cut off
+    is_cut_off = written.last and not (written.tail or written.enclosed) and written.words
+    if is_cut_off and not (role is Role.DECLARED or written.first):
+        return False  # "Therefore, the c"
     # Lower-case letters are more often words and list marks than answers.
     if role is Role.LABEL:
         return written.first

@@ -113,8 +113,7 @@ def _sentences(text: str, start: int = 0) -> list[Span]:
 
 def _declared_end(answer: str) -> int:
     """The end of the last "the answer is", or 0."""
-    parts = reversed(_sentences(answer))  # most texts have it near their end
-    declared = ([*PATTERNS["declares"].finditer(answer, *part)] for part in parts)
+    declared = ([*PATTERNS["declares"].finditer(answer, *own)] for own in _sentences(answer)[::-1])
     return next((own[-1].end() for own in declared if own), 0)
 
 
