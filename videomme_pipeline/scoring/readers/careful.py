@@ -432,8 +432,9 @@ def _list_items(text: str) -> dict[int, bool]:
     labels = list(_LABEL.finditer(text))
     if not labels:
         return {}
-    rest = text[labels[-1].end() :].rstrip()
-    if "\n\n" not in rest:
+    before, rest = text[: labels[0].start()].rstrip(" \n*(-"), text[labels[-1].end() :].rstrip()
+    is_begun = before.endswith(":") and not labels[1:] and rest[-1:].isalnum()
+    if not is_begun and "\n\n" not in rest:
         start = max(0, labels[-1].start() - _MAX_NUMBER_CHARACTERS)
         names = "".join(label[1].upper() for label in labels[-3:])
         is_third = names[2:] and names in _ALPHABET and len(text) - labels[-1].end() > 2
@@ -452,7 +453,8 @@ def _list_items(text: str) -> dict[int, bool]:
     if labels and labels[-1][1].upper() == "A":
         is_asked = _ASKED.search(text, 0, labels[-1].end())
         is_mark = labels[1:] and text.rstrip().endswith("\nA:")
-        if is_asked or is_mark or (listed and _UNFINISHED.match(text, labels[-1].start())):
+        is_last = listed and _UNFINISHED.match(text, labels[-1].start())
+        if is_begun or is_asked or is_mark or is_last:
             listed.add(len(labels) - 1)
     ends = [*(label.start() for label in labels[1:]), len(text)]
     contents = {

@@ -263,15 +263,13 @@ def _role_after_word(written: WrittenLetter, phrase: _Phrase) -> Role:
     return Role.NAMED if is_named and (written.is_statement or is_bracketed) else Role.MENTION
 
 
+_BETWEEN = SETS["fillers"] | SETS["qualities"]
+
+
 def _may_be_between(word: str) -> bool:
     if word in SETS["copulas"] or word in SETS["choice_verbs"] or _means_answer(word):
         return False
-    return (
-        word in SETS["fillers"]
-        or word in SETS["qualities"]
-        or word.endswith("ly")
-        or _means_option(word)
-    )
+    return word in _BETWEEN or word.endswith("ly") or _means_option(word)
 
 
 def _announces(word: str) -> bool:
