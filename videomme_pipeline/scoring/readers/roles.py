@@ -86,8 +86,8 @@ def _may_have(role: Role, written: WrittenLetter) -> bool:
         return not (is_step or is_mark or is_compared) and SETS["listing"].isdisjoint(written.words)
     if not written.is_lower:
         return True
-    is_cut_off = written.last and not (written.tail or written.enclosed) and written.words
-    if is_cut_off and not (role is Role.DECLARED or written.first):
+    is_open = written.last and not (written.tail or written.enclosed or role is Role.DECLARED)
+    if is_open and (written.words[-1:] in (["the"], [","]) if written.first else written.words):
         return False  # "Therefore, the c"
     # Lower-case letters are more often words and list marks than answers.
     if role is Role.LABEL:
