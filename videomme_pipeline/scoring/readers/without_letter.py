@@ -313,14 +313,15 @@ def _occurrences(answer: str, texts: OptionTexts, start: int, end: int) -> list[
         if _is_stated(answer, own)
         and not _BREAK.search(answer, words[first].end, words[last].start)
     ]
+    longer = {
+        letter: [own for own in stated if {*form} < {*forms[own.letter]}]
+        for letter, form in forms.items()
+    }
     return [
         own
         for own in stated
         if not PATTERNS["label_before"].search(answer, max(0, own.start - 9), own.start)
-        and not any(
-            {*forms[own.letter]} < {*forms[other.letter]} and other.start <= own.start < other.end
-            for other in stated
-        )
+        and not any(other.start <= own.start < other.end for other in longer[own.letter])
     ]
 
 
