@@ -193,13 +193,12 @@ def _read_statement(answer: str, texts: OptionTexts, span: Span) -> Reading | No
     if is_longer or _hints_at_another(answer[start:end], texts, first.letter):
         return None  # "homes, workplaces and schools"
     # Words of the option itself deny nothing: "He has no money."
-    spans = [(occurrence.start, occurrence.end) for occurrence in occurrences]
-    words = blank_spans(answer[:end], spans)
+    words = blank_spans(answer[:end], ((own.start, own.end) for own in occurrences))
     reason = PATTERNS["reason"].search(answer, start, first.start)
     words = words[reason.end() if reason else start :]
     statement = answer[start:end].rstrip(" \n*\"')")
     is_question = statement.endswith("?") or PATTERNS["question"].match(statement)
-    rest = answer[spans[-1][1] : start + len(statement)]
+    rest = answer[occurrences[-1].end : start + len(statement)]
     is_cut_off = answer[: span[1]].rstrip()[-1:].isalnum() and len(rest.split()) > 1
     is_condition = PATTERNS["condition"].search(answer[start : first.start])
     denials = (PATTERNS[denial].search(words) for denial in ("refuses", "wrong"))
@@ -412,11 +411,11 @@ def _hints_at_another(statement: str, texts: OptionTexts, letter: Letter) -> boo
 def _is_stated(answer: str, occurrence: _Occurrence) -> bool:
     """False for a part of a larger value, and for numbers and very short words, unless a word ends
     the sentence: "It goes up."."""
-    if _IN_VALUE.search(answer, max(0, occurrence.start - 9), occurrence.start):
-        return False
-    text = answer[occurrence.start : occurrence.end]
-    is_word = not text.isascii() or re.match(r"\W*?(?:[.!?\n]|$)", answer[occurrence.end :])
-    return len(text) > 2 or (len(text) > 1 and text.isalpha() and bool(is_word))
+    start, end = occurrence.start, occurrence.end
+    is_part = _IN_VALUE.search(answer, max(0, start - 9), start)
+    text = answer[start:end]
+    is_word = not text.isascii() or re.match(r"\W*?(?:[.!?\n]|$)", answer[end : end + _NEAR])
+    return not is_part and (len(text) > 2 or (len(text) > 1 and text.isalpha() and bool(is_word)))
 
 
 @lru_cache(maxsize=10_000)
