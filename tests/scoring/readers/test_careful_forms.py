@@ -1589,6 +1589,7 @@ B | The man says that he is tired, so the answer is B.
 A | A. Red\nB. Blue\nC. Green\nD. Pink\n\nA. The door is red
 B | B. It hums.\n\nQuestion: What does the owl do?\nA. It naps.\nB. It hums.\nC. It flies.\nD. It eats.\nThe answer is (D)
 A | The best answer is A. It hums. B is wrong, as it is not the correct answer for C and D.
+D | A. Red\n- Here are A and B.\n\nB. Tan\n- Here are A and B.\n\nC. Blue\n- Here are A and B.\n\nFinal Answer: D
 """
 
 NONE_OF_THEM = r"""

@@ -161,6 +161,7 @@ The explanation of the answer:\nThe vitamin in the fruit is C.
 
 WITH_OPTIONS = r"""
 Tea | Milk | Water | Coffee => A. Tea\nD. Milk
+Ida | Jon | Kim => To find who pays for Ida's tea, see what is known:\n\n1. Jon pays.\n2. We need
 Tea | Milk | Water | Rum => Step 1: List them.\n- A. Tea\n- B. Milk\n- C. Water\n- D
 At noon | Tonight => Now look at the facts:\n- It is about storms that come tonight.\n- The
 It gets worse. | It ends. => Look:\n\n1. **Option A: It gets worse.**\n   - The ice is rigid and

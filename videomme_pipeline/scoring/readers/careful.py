@@ -181,10 +181,9 @@ def _read_answer_tag(
 
     After a value, only a stated letter is read. The text before the value is not read.
     """
-    marked = _marked(text)
-    if marked is None:
+    start, end = _marked(text) or (0, 0)
+    if not end:
         return None
-    start, end = marked
     reading = _read_text(" " * start + set_markup_aside(text[start:end]), letters, labelled)
     if reading.rule != "no_letter":
         return replace(reading, rule="answer_tag") if reading.letter else reading
@@ -317,12 +316,13 @@ _MAX_CHANGES = 2
 
 
 def _is_last_line(text: str, candidates: Sequence[_Candidate]) -> bool:
-    """True if the last candidate is the last line and no other letter is alone."""
+    """True if the last candidate is the last line, or ends "The answer is", and has no rival."""
     last = candidates[-1]
-    alone = {candidate.letter for candidate in candidates if candidate.role is Role.ALONE}
-    if last.role is not Role.ALONE or len(alone) > 1 or any(map(str.isalnum, text[last.end :])):
+    rivals = {own.letter for own in candidates if own.role is last.role}
+    if len(rivals) > 1 or last.several or any(map(str.isalnum, text[last.end :])):
         return False
-    return _LAST_LINE_BEGINS.search(text, max(0, last.start - _NEAR), last.start) is not None
+    is_line = _LAST_LINE_BEGINS.search(text, max(0, last.start - _NEAR), last.start) is not None
+    return last.role is Role.DECLARED or (last.role is Role.ALONE and is_line)
 
 
 def _decide(text: str, candidates: Sequence[_Candidate], letters: Sequence[Letter]) -> Reading:
@@ -433,7 +433,8 @@ def _list_items(text: str) -> dict[int, bool]:
     if not labels:
         return {}
     before, rest = text[: labels[0].start()].rstrip(" \n*(-"), text[labels[-1].end() :].rstrip()
-    is_begun = before.endswith(":") and not labels[1:] and rest[-1:].isalnum()
+    is_cut = rest[-1:].isalnum() or (not rest and len(text) > labels[0].end() + 2)
+    is_begun = before.endswith(":") and not labels[1:] and is_cut
     if not is_begun and "\n\n" not in rest:
         start = max(0, labels[-1].start() - _MAX_NUMBER_CHARACTERS)
         names = "".join(label[1].upper() for label in labels[-3:])

@@ -81,8 +81,7 @@ def option_texts(letters: Sequence[Letter], options: Sequence[str]) -> OptionTex
 
 def labelled_texts(text: str, texts: OptionTexts) -> dict[int, Span]:
     """The spans of the options that follow their own letter, by the position of the letter."""
-    spans: dict[int, Span] = {}
-    end = 0
+    spans, end = dict[int, Span](), 0
     for label in _LABEL.finditer(text) if texts else ():
         letter = label[0].upper()
         if label.start() >= end and letter in texts:

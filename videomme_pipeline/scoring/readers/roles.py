@@ -170,9 +170,8 @@ def _role_after_mark(written: WrittenLetter, phrase: _Phrase) -> Role:
     is_short = phrase.announcing == ":" and len(label) <= 3
     is_value = written.is_statement or written.has_text or written.tail.startswith(". ")
     is_result = phrase.announcing in ARROWS or (written.enclosed and written.last)
-    if is_direct and is_value and (is_short or is_result):
-        return Role.CHOSEN
-    return Role.MENTION
+    is_chosen = is_direct and is_value and (is_short or is_result)
+    return Role.CHOSEN if is_chosen else Role.MENTION
 
 
 def _introduces_list(label: Sequence[str]) -> bool:

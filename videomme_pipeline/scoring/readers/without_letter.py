@@ -113,7 +113,8 @@ def _sentences(text: str, start: int = 0) -> list[Span]:
 
 def _declared_end(answer: str) -> int:
     """The end of the last "the answer is", or 0."""
-    declared = ([*PATTERNS["declares"].finditer(answer, *own)] for own in _sentences(answer)[::-1])
+    parts = reversed(_sentences(answer))  # most texts have it near their end
+    declared = ([*PATTERNS["declares"].finditer(answer, a, b + _NEAR)] for a, b in parts)
     return next((own[-1].end() for own in declared if own), 0)
 
 
