@@ -59,7 +59,7 @@ def read_careful(response: str, letters: Sequence[Letter], options: Sequence[str
     ends = ("concluded", "last_sentence")
     if frames and not any(PATTERNS[end].search(answer, frames[-1].end()) for end in ends):
         answer = ""  # a list that was cut off
-    if PATTERNS["cut_item"].search(answer):
+    if PATTERNS["cut_item"].search(answer):  # cut off inside a list
         answer = answer[: max((own.end() for own in PATTERNS["prose"].finditer(answer)), default=0)]
     by_letter = dict(zip(letters, options, strict=False))
     value = without_letter.read_final_value(folded, text, _marked(answer), by_letter)
@@ -316,7 +316,7 @@ _MAX_CHANGES = 2
 
 
 def _is_last_line(text: str, candidates: Sequence[_Candidate]) -> bool:
-    """True if the last candidate is the last line, or ends "The answer is", and has no rival."""
+    """True if the text ends with an only letter that is alone on its line, or is declared."""
     last = candidates[-1]
     rivals = {own.letter for own in candidates if own.role is last.role}
     if len(rivals) > 1 or last.several or any(map(str.isalnum, text[last.end :])):
@@ -355,7 +355,8 @@ def _strongest(
 ) -> Reading:
     """The last letter of the strongest role, or none if letters of a weak role disagree.
 
-    The letters of all roles but `DECLARED` must agree if `text` ends inside a sentence.
+    The letters of all roles but `DECLARED` must agree if `text` ends inside a sentence. One that is
+    only `NAMED` in a later line is then an item of a list.
     """
     peers = _strongest_peers(candidates)
     chosen = peers[-1]

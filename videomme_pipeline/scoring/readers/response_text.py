@@ -103,12 +103,14 @@ def _reasoning_end(text: str, opened: int, end: int) -> int:
 
 def _blank_channels(text: str) -> str:
     marks = list(_CHANNEL.finditer(text)) if "analysis" in text or "final" in text else []
+    if not marks:
+        return text
     ends = [*(mark.start() for mark in marks[1:]), len(text)]
     spans = [
         (mark.start(), mark.end() if "final" in mark.groups() else end)
-        for mark, end in zip(marks, ends, strict=False)
+        for mark, end in zip(marks, ends, strict=True)
     ]
-    return blank_spans(text, [(0, marks[0].start()), *spans]) if marks else text
+    return blank_spans(text, [(0, marks[0].start()), *spans])
 
 
 def blank_spans(text: str, spans: Iterable[Span]) -> str:

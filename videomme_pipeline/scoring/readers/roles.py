@@ -75,6 +75,7 @@ _BEFORE_SUBJECT = MARKS.union(
     *(SETS[name] for name in ("answer_nouns", "option_nouns", "conclusions", "subjects")),
     *(SETS[name] for name in ("copulas", "clause_joints", "fillers")),
 )
+_BETWEEN = SETS["fillers"] | SETS["qualities"]
 
 
 def _may_have(role: Role, written: WrittenLetter) -> bool:
@@ -86,9 +87,9 @@ def _may_have(role: Role, written: WrittenLetter) -> bool:
         return not (is_step or is_mark or is_compared) and SETS["listing"].isdisjoint(written.words)
     if not written.is_lower:
         return True
-    is_open = written.last and not (written.tail or written.enclosed or role is Role.DECLARED)
-    if is_open and (written.words[-1:] in (["the"], [","]) if written.first else written.words):
-        return False  # "Therefore, the c"
+    is_at_end = written.last and not (written.tail or written.enclosed or role is Role.DECLARED)
+    if is_at_end and (written.words[-1:] in (["the"], [","]) if written.first else written.words):
+        return False  # "Therefore, the c", a word that was cut off
     # Lower-case letters are more often words and list marks than answers.
     if role is Role.LABEL:
         return written.first
@@ -247,7 +248,7 @@ def _role_after_word(written: WrittenLetter, phrase: _Phrase) -> Role:
         return Role.MENTION
     if _means_answer(word) and word not in SETS["things"]:
         is_verb = written.enclosed and not word.isascii()  # "答案是(C) 98%"
-        stated = written.ends_statement or written.has_text or is_verb  # not "answer A would"
+        stated = written.ends_statement or written.has_text or is_verb  # not "The answer A would"
         return Role.DECLARED if stated and "for" not in phrase.between else Role.MENTION
     is_subject = written.tail.startswith((" is ", " was "))  # "so A is taller than C"
     concludes = word in SETS["conclusions"] and written.ends_statement and not is_subject
@@ -260,9 +261,6 @@ def _role_after_word(written: WrittenLetter, phrase: _Phrase) -> Role:
     is_named = written.enclosed or (phrase.names_option and word == "(")
     is_bracketed = word == "(" and written.tail.startswith(")")
     return Role.NAMED if is_named and (written.is_statement or is_bracketed) else Role.MENTION
-
-
-_BETWEEN = SETS["fillers"] | SETS["qualities"]
 
 
 def _may_be_between(word: str) -> bool:

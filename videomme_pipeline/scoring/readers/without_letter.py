@@ -410,8 +410,7 @@ def _hints_at_another(statement: str, texts: OptionTexts, letter: Letter) -> boo
 
 
 def _is_stated(answer: str, occurrence: _Occurrence) -> bool:
-    """False for a part of a larger value, and for numbers and very short words, unless a word ends
-    the sentence: "It goes up."."""
+    """False for a part of a value and for very short texts, except a last word: "It goes up."."""
     start, end = occurrence.start, occurrence.end
     is_part = _IN_VALUE.search(answer, max(0, start - 9), start)
     text = answer[start:end]
