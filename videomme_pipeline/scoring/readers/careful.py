@@ -120,8 +120,10 @@ _BETWEEN = r"(?:(?![✓✔✅☑✗❌✘✖])[\W_])*"
 _REPEATED_LETTER = re.compile(
     r"[\W_]*+([A-Za-z])(?:[\W_]*+\1)*(?!-)(?:(?![+#°])[\W_])*", re.IGNORECASE
 )
+_FIRST_APART = r"[^\n]+\n\n[^\n]+(?:\n[^\n]+)+\Z"
+"""An answer with a list of the others below it: "B. Tea⏎⏎A. Milk⏎C. Juice⏎D. Water"."""
 _SEVERAL_LETTERS = re.compile(
-    rf"(?!A:)(?:(?:{_BETWEEN}[A-N](?!\w)){{2,}}|(?:{_BETWEEN}[a-n](?!\w)){{2,}}){_BETWEEN}"
+    rf"(?!A:|{_FIRST_APART})(?:(?:{_BETWEEN}[A-N](?!\w)){{2,}}|(?:{_BETWEEN}[a-n](?!\w)){{2,}}){_BETWEEN}"
 )
 """Only letters and marks, with more than one letter: "(A)(C)", "B > D > A", "(b)(a)"."""
 _ANSWER_CONTENT = re.compile(r"\n\W*(?i:answer\s?:)[^\w\n]*(?:([A-N])\b|(\w[^\n]*))")
@@ -283,6 +285,8 @@ def _without_lists(
     The first labels of lists of all options are no answers, even after "The answer is".
     """
     items = _list_items(text)
+    if bare := _BARE_ITEM.search(text, max(0, len(text) - _NEAR)):
+        items[bare.start(1)] = False
     lines = [start for start, end in pairwise(items) if text.count("\n", start, end) == 1]
     weak = dict.fromkeys(items, Role.ALONE) | dict.fromkeys(lines, Role.STATED)
     listed = [text[start].upper() for start in items]
@@ -411,14 +415,17 @@ _LABEL = re.compile(
     rf"([A-Na-n])(?![{WORD_LETTER}]|[*_)\]]*(?:,|,?[ ](?:and|or)[ ]))"
     rf"(?:(?<![{WORD_LETTER}'.].)"
     r"[*_`\"')\]]{0,3}[ \t]?(?:[.):|=(]|(?<=[)\]])(?=[ \t]))"
-    r"|(?:(?<=\n.)|(?<=- .))(?=[ \t][^\w\s])|(?:(?<=\n.)|(?<=\n\(.)|(?<=\n- .))\Z)"
+    r"|(?:(?<=\n.)|(?<=- .))(?=[ \t][^\w\s])|(?:(?<=\n.)|(?<=\n\(.)|(?<=- .))\Z)"
 )
+_BARE_ITEM = re.compile(r"(?:\w\w|\d)[^\w\n]*\n\s*(?:[-•]|\d+[.)])[ *]*([A-Na-n])\s*\Z")
+"""A last item that is one letter: a word that was cut off, or the next option of a list."""
 _LAST_PARAGRAPH = re.compile(r"\n\s*\n[^\w\n]*\Z")
 _UNFINISHED = re.compile(r"(?:[^\n]|\n[ \t]*[-*•])*[.:][^\w\n]+\w[^.!?\n]*\Z(?<![.!?*\"')])")
 _ASKED = re.compile(r"\?[^\w\n]*\n[^\w\n]*A[^\w:]*\Z")
 _YES_OR_NO = re.compile(r"\W*(?:yes|no|true|false)\W*", re.IGNORECASE)
 _BULLET = re.compile(r"\A[ \t.*]*\n[ \t]*[-–•*][^\w\n]*")
 _LIST_FROM_A = re.compile(r"\s*A[.):][^\n]*(?:\n[ \n]*[A-N][.):](?!\s?\Z)[^\n]*)+\s*")
+_MARKS = " \n*(-"
 _ALPHABET = "ABCDEFGHIJKLMN"
 _MAX_ITEM_CHARACTERS = 160
 _MAX_NUMBER_CHARACTERS = 12
@@ -433,15 +440,17 @@ def _list_items(text: str) -> dict[int, bool]:
     labels = list(_LABEL.finditer(text))
     if not labels:
         return {}
-    before, rest = text[: labels[0].start()].rstrip(" \n*(-"), text[labels[-1].end() :].rstrip()
-    is_cut = rest[-1:].isalnum() or (not rest and len(text) > labels[0].end() + 2)
-    is_begun = before.endswith(":") and not labels[1:] and is_cut
+    before, rest = text[: labels[-1].start()], text[labels[-1].end() :].rstrip()
+    before = before.rstrip(_MARKS).removesuffix("Option").rstrip(_MARKS)
+    has_text = labels[-1][0][-1] in ".:" or len(text) > labels[-1].end() + 2
+    is_cut_off = rest[-1:].isalnum() or (not rest and has_text)
+    is_begun = before.endswith(":") and is_cut_off
     if not is_begun and "\n\n" not in rest:
         start = max(0, labels[-1].start() - _MAX_NUMBER_CHARACTERS)
         names = "".join(label[1].upper() for label in labels[-3:])
         is_third = names[2:] and names in _ALPHABET and len(text) - labels[-1].end() > 2
-        is_cut_off = names[1:] and names[-2:] in _ALPHABET and rest[-1:].isalnum()
-        if not (is_third or is_cut_off) and _LAST_PARAGRAPH.search(text, start, labels[-1].start()):
+        is_item = is_third or (names[1:] and names[-2:] in _ALPHABET and is_cut_off)
+        if not is_item and _LAST_PARAGRAPH.search(text, start, labels[-1].start()):
             labels.pop()
     listed = _in_sequence(text, labels)
     number_ends = {number.end() for number in PATTERNS["item_number"].finditer(text)}
@@ -454,9 +463,8 @@ def _list_items(text: str) -> dict[int, bool]:
         listed.update(range(len(labels)))  # lists that repeat until the response ends, or have gaps
     if labels and labels[-1][1].upper() == "A":
         is_asked = _ASKED.search(text, 0, labels[-1].end())
-        is_mark = labels[1:] and text.rstrip().endswith("\nA:")
         is_last = listed and _UNFINISHED.match(text, labels[-1].start())
-        if is_begun or is_asked or is_mark or is_last:
+        if is_begun or is_asked or is_last:
             listed.add(len(labels) - 1)
     ends = [*(label.start() for label in labels[1:]), len(text)]
     contents = {

@@ -53,6 +53,8 @@ def _is_article(written: WrittenLetter) -> bool:
 def _is_doubted(written: WrittenLetter) -> bool:
     """True if a letter is denied, asked for, conditional, a person's choice, or cut off."""
     clause, tail = written.clause, written.tail
+    if not tail.strip() and PATTERNS["before_text"].search(clause):
+        return True  # "The answer is B: A", the first word of an option that was cut off
     if tail.strip() in ("is", "was") or ("comes to mind" in clause and "However" in tail):
         return True
     if tail.startswith("?") and (not written.last or PATTERNS["question"].match(clause)):
@@ -159,7 +161,7 @@ def _role_after_fillers(written: WrittenLetter) -> Role:
 def _role_after_mark(written: WrittenLetter, phrase: _Phrase) -> Role:
     """The role of a letter after a colon or dash: "Correct option: C", "Output: C"."""
     label = [word for word in phrase.subject if word not in MARKS and word != ","]
-    if _introduces_list(label):
+    if _introduces_list(label) or label[-1:] == ["analysis"]:
         return Role.MENTION
     if any(map(_announces, label)):
         return Role.DECLARED

@@ -27,8 +27,8 @@ _MAX_READ_CHARACTERS = 3_000
 _NEAR = 60
 _PARAGRAPH = re.compile(r"\S(?:[^\n]|\n(?!\s*\n))*")
 _SENTENCE = re.compile(rf"(?:[^.!?\n]++|\.(?=[{WORD_LETTER}]))+(?:[.!?][*\"')]*|\n)?")
-_AFTER_COLON = re.compile(r"\w\w:[ ]([^:\n]+)\Z")
-_BOLD = re.compile(r"\*\*([^*\n]+)(?<!:)\*\*")
+_AFTER_COLON = re.compile(r"\w\w:[ ]([^:\n]+)(?<!,)\Z")
+_BOLD = re.compile(r"\*\*([^*\n]+)(?<!:)\*\*(?!:)")
 _YES_OR_NO = re.compile(r"\W*(?:yes|no)(?=[ ]*[,.;!\n])", re.IGNORECASE)
 
 
@@ -403,10 +403,11 @@ def _values(
 def _hints_at_another(statement: str, texts: OptionTexts, letter: Letter) -> bool:
     """True if `statement` has at least two words of another option that option `letter` lacks, or
     the only one: "He pushes the cart and then pulls it"."""
-    given = {_stem(word.text) for word in words_from(statement)}
+    words = (word.text for word in words_from(statement))
+    given = {_stem(word) for word in words if word not in SETS["copulas"]}
     forms = _forms(texts)
     others = [{*form} - {*forms[letter]} - _LEFT_OUT for form in forms.values()]
-    return any(words and len(words & given) >= min(2, len(words)) for words in others)
+    return any(own and len(own & given) >= min(2, len(own)) for own in others)
 
 
 def _is_stated(answer: str, occurrence: _Occurrence) -> bool:
