@@ -120,10 +120,8 @@ _BETWEEN = r"(?:(?![✓✔✅☑✗❌✘✖])[\W_])*"
 _REPEATED_LETTER = re.compile(
     r"[\W_]*+([A-Za-z])(?:[\W_]*+\1)*(?!-)(?:(?![+#°])[\W_])*", re.IGNORECASE
 )
-_FIRST_APART = r"[^\n]+\n\n[^\n]+(?:\n[^\n]+)+\Z"
-"""An answer with a list of the others below it: "B. Tea⏎⏎A. Milk⏎C. Juice⏎D. Water"."""
 _SEVERAL_LETTERS = re.compile(
-    rf"(?!A:|{_FIRST_APART})(?:(?:{_BETWEEN}[A-N](?!\w)){{2,}}|(?:{_BETWEEN}[a-n](?!\w)){{2,}}){_BETWEEN}"
+    rf"(?!A:)(?:(?:{_BETWEEN}[A-N](?!\w)){{2,}}|(?:{_BETWEEN}[a-n](?!\w)){{2,}}){_BETWEEN}"
 )
 """Only letters and marks, with more than one letter: "(A)(C)", "B > D > A", "(b)(a)"."""
 _ANSWER_CONTENT = re.compile(r"\n\W*(?i:answer\s?:)[^\w\n]*(?:([A-N])\b|(\w[^\n]*))")
@@ -425,10 +423,8 @@ _ASKED = re.compile(r"\?[^\w\n]*\n[^\w\n]*A[^\w:]*\Z")
 _YES_OR_NO = re.compile(r"\W*(?:yes|no|true|false)\W*", re.IGNORECASE)
 _BULLET = re.compile(r"\A[ \t.*]*\n[ \t]*[-–•*][^\w\n]*")
 _LIST_FROM_A = re.compile(r"\s*A[.):][^\n]*(?:\n[ \n]*[A-N][.):](?!\s?\Z)[^\n]*)+\s*")
-_MARKS = " \n*(-"
 _ALPHABET = "ABCDEFGHIJKLMN"
 _MAX_ITEM_CHARACTERS = 160
-_MAX_NUMBER_CHARACTERS = 12
 
 
 def _list_items(text: str) -> dict[int, bool]:
@@ -440,13 +436,11 @@ def _list_items(text: str) -> dict[int, bool]:
     labels = list(_LABEL.finditer(text))
     if not labels:
         return {}
-    before, rest = text[: labels[-1].start()], text[labels[-1].end() :].rstrip()
-    before = before.rstrip(_MARKS).removesuffix("Option").rstrip(_MARKS)
-    has_text = labels[-1][0][-1] in ".:" or len(text) > labels[-1].end() + 2
-    is_cut_off = rest[-1:].isalnum() or (not rest and has_text)
+    before, rest = text[: labels[-1].start()].rstrip(" \n*(-"), text[labels[-1].end() :].rstrip()
+    is_cut_off = rest[-1:].isalnum() or (not rest and text.rstrip("\n")[-1:] in ".: ")
     is_begun = before.endswith(":") and is_cut_off
     if not is_begun and "\n\n" not in rest:
-        start = max(0, labels[-1].start() - _MAX_NUMBER_CHARACTERS)
+        start = max(0, labels[-1].start() - _NEAR)
         names = "".join(label[1].upper() for label in labels[-3:])
         is_third = names[2:] and names in _ALPHABET and len(text) - labels[-1].end() > 2
         is_item = is_third or (names[1:] and names[-2:] in _ALPHABET and is_cut_off)
@@ -462,9 +456,8 @@ def _list_items(text: str) -> dict[int, bool]:
     if (listed and is_repeated) or (len(counts) > 1 and _LIST_FROM_A.fullmatch(text)):
         listed.update(range(len(labels)))  # lists that repeat until the response ends, or have gaps
     if labels and labels[-1][1].upper() == "A":
-        is_asked = _ASKED.search(text, 0, labels[-1].end())
         is_last = listed and _UNFINISHED.match(text, labels[-1].start())
-        if is_begun or is_asked or is_last:
+        if is_begun or is_last or _ASKED.search(text, 0, labels[-1].end()):
             listed.add(len(labels) - 1)
     ends = [*(label.start() for label in labels[1:]), len(text)]
     contents = {

@@ -21,7 +21,6 @@ ARTICLES = frozenset(("the", "a", "an"))
 _LETTER_OF_OPTION = re.compile(r"\s*\(?([A-Za-z])\s*[.):]\s*")
 _LABEL = re.compile(rf"[A-Za-z](?![{WORD_LETTER}])(?<![{WORD_LETTER}].)")
 _ANSWER_MARK = re.compile(r"(?:\s*A[ \t]*:)+|\s*A[ ](?=\([A-N]\))", re.IGNORECASE)
-_LINE_MARK = re.compile(r"\nA:(?! A:)")
 _BEGUN_ANSWER = re.compile(r"\nA:\s*\Z")
 _LINE_START = re.compile(r"(?:^|\n)[^\w\n]*$")
 _LINE_END = re.compile(r"[^\w\n]{0,20}(?:\n|$)")
@@ -98,8 +97,7 @@ def set_answer_mark_aside(text: str, texts: OptionTexts) -> str:
     """`text` without an "A:" that ends it or stands for "Answer:", as on a line with another
     option's text ("A: No, he does not." if A is "Yes") or a number. "A: … B: …" is a list.
     """
-    if begun := _BEGUN_ANSWER.search(text):
-        text = blank_spans(text, [begun.span()])
+    text = _BEGUN_ANSWER.sub("", text)
     mark = _ANSWER_MARK.match(text)
     if not mark or "\nB:" in text or Letter.A not in texts:
         return text
@@ -110,8 +108,7 @@ def set_answer_mark_aside(text: str, texts: OptionTexts) -> str:
         if any(option.match(line, word.start) for word in words_from(line))
     ]
     is_mark = not line or ("A" not in stated and (line.strip().isdecimal() or len(stated) == 1))
-    marks = (mark, *_LINE_MARK.finditer(text)) if is_mark else ()
-    return blank_spans(text, map(re.Match.span, marks))
+    return blank_spans(text, [mark.span()]) if is_mark else text
 
 
 def words_from(text: str, start: int = 0, end: int | None = None) -> Iterator[Word]:

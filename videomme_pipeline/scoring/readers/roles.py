@@ -53,15 +53,13 @@ def _is_article(written: WrittenLetter) -> bool:
 def _is_doubted(written: WrittenLetter) -> bool:
     """True if a letter is denied, asked for, conditional, a person's choice, or cut off."""
     clause, tail = written.clause, written.tail
-    if not tail.strip() and PATTERNS["before_text"].search(clause):
-        return True  # "The answer is B: A", the first word of an option that was cut off
     if tail.strip() in ("is", "was") or ("comes to mind" in clause and "However" in tail):
         return True
     if tail.startswith("?") and (not written.last or PATTERNS["question"].match(clause)):
         return True
     if PATTERNS["denied"].match(tail) or PATTERNS["condition_after"].match(tail):
         return True
-    others = ("negates", "condition", "other_case", "of_another")
+    others = ("negates", "condition", "other_case", "of_another", "before_text")
     return bool(clause) and any(PATTERNS[other].search(clause) for other in others)
 
 
