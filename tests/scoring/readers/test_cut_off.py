@@ -137,3 +137,47 @@ def test_an_answer_before_a_discussion_counts() -> None:
     assert (
         letter("Let's discuss the options. (A) is unlikely.\n(C) fits.\n(D) too.\n\nC", HAT) == "C"
     )
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        "1. A hat is shown.\n\n2. **D",  # of "**Determine"
+        "The frames show this:\n- A",
+        "Here is what each option says:\n- A. A rabbit\n- B. A scarf\n- C",
+        "A. A rabbit is not shown.\n\nB. A scarf is not shown.\n\nC.",
+        "Final thoughts on the options follow.\n\nA. A rabbit - This is not related to the",
+        "<think>\nThe options are:\nA. A rabbit\nB. A scarf\nC. A dove",
+        "<think>\nThe options are:\nA. A rabbit\nB. A scarf\nC.",
+        "**Option Analysis:**\n- Option A: The hat is empty.\n  - This cannot be told",
+        "Let's analyze each option:\n\n1. **Option A: A rabbit**\n   - None is shown. Thus, this"
+        " option is not related to the hat.\n\n2.",
+        "1. **A rabbit**: None is shown in any of the frames.\n\n2. **",
+        "1. **A rabbit**: It is not in the hat.",
+    ],
+)
+def test_an_answer_that_was_cut_off_is_not_guessed(end: str) -> None:
+    assert letter(f"The magician takes off his hat and bows.\n\n{end}", HAT) is None
+
+
+@pytest.mark.parametrize(
+    "response",
+    [
+        "<think>\nA dove flies out of the hat.\n<answer>C</answer",
+        "Therefore, the correct answer is C: A",
+        "The answer is C. A dove\n\nThe other options do not fit the scene:\n\nA. A rabbit",
+        "The answer is C. A dove\n\nHere is why:\n\nA.",
+        "Answer: C. A dove\n\nExplanation:\nIt flies out of the hat.\n\nA:",
+        "A dove flies out. To arrive at this conclusion, I looked at the frames. A card is shown.",
+    ],
+)
+def test_an_answer_before_the_end_of_a_response_is_read(response: str) -> None:
+    assert letter(response, HAT) == "C"
+
+
+def test_a_number_at_the_end_of_a_list_is_no_answer() -> None:
+    text = "Let's count them:\n\n1. The first frame shows a gate.\n2. Nobody is there.\n"
+    numbers = ("1", "2", "3", "4")
+    assert letter(text + "3", numbers) is None
+    assert letter("Let's count the sheep step by step.\n\n1", numbers) is None
+    assert letter("Let's count the sheep.\n\nThe number is:\n3", numbers) == "C"
