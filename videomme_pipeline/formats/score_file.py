@@ -43,8 +43,7 @@ class ScoreOptions:
     official template marks as missing, as the official script does with the flag of that name.
     `annotations` is a file of the dataset, for results files without options; `questions` are the
     questions of the dataset in their order, for the same purpose. `columns` are the file's columns
-    by the names that they stand for. `track` is the track of the answers, such as
-    `with_subtitles`.
+    by the names that they stand for. `track` is that of the answers, such as `with_subtitles`.
     """
 
     benchmark: str = "videomme"

@@ -75,6 +75,10 @@ def _repeated(statement: str, texts: OptionTexts, span: Span) -> _Occurrence | N
     words = list(islice(words_from(statement, span[0], end), most_words))
     cores = (tuple(word.text for word in words), without_article(statement, words)) if words else ()
     fits = [letter for letter, text in texts.items() if text.core in cores]
+    # "it is wet" for "The stone is wet"
+    if words[:1] and words[0].text in SETS["pronouns"] and not fits:
+        own = tuple(word.text for word in words[1:])
+        fits = [key for key, text in texts.items() if own[1:] and text.core[1:] == own]
     content = _content(cores[-1]) if cores and not fits else ()
     if content and content[-1] == _stem(words[-1].text):
         fits = [letter for letter, text in texts.items() if _content(text.core) == content]
@@ -85,9 +89,8 @@ def read_contained_option(answer: str, texts: OptionTexts) -> Reading | None:
     """The only option that a short statement, or one sentence of an explanation, states."""
     if not texts or len(answer.strip()) > _MAX_READ_CHARACTERS:
         return None
-    statement = set_markup_aside(answer).rstrip()
-    idle = (part.span() for part in PATTERNS["idle"].finditer(statement))
-    statement = blank_spans(statement, idle).rstrip()
+    idle = (part.span() for part in PATTERNS["idle"].finditer(answer))
+    statement = set_markup_aside(blank_spans(answer, idle)).rstrip()
     for option in _occurrences(statement, texts, 0, len(statement)):
         near = (max(0, option.start - _NEAR), option.start)
         if denial := PATTERNS["negates"].search(statement, *near):
@@ -194,7 +197,7 @@ def _read_statement(answer: str, texts: OptionTexts, span: Span) -> Reading | No
     reason = PATTERNS["reason"].search(answer, start, first.start)
     words = words[reason.end() if reason else start :]
     statement = answer[start:end].rstrip(" \n*\"')")
-    is_question = statement.endswith("?") or PATTERNS["question"].match(statement)
+    is_question = statement.endswith(("?", ":")) or PATTERNS["question"].match(statement)
     rest = answer[occurrences[-1].end : start + len(statement)]
     is_cut_off = answer[: span[1]].rstrip()[-1:].isalnum() and len(rest.split()) > 1
     is_condition = PATTERNS["condition"].search(answer[start : first.start])

@@ -130,9 +130,8 @@ def sign_flip_test(
     """The share of sign patterns of `cluster_sums` with a total at least as far from 0.
 
     If all sums are whole multiples of `unit`, the distribution over all 2^n sign patterns is
-    computed exactly for any n. Otherwise the patterns are enumerated for up to 16 nonzero
-    clusters; beyond that, `draws` patterns are drawn with `seed`, and
-    p = (1 + as far) / (1 + draws).
+    computed exactly for any n. Otherwise the patterns are enumerated for up to 16 nonzero clusters;
+    beyond that, `draws` patterns are drawn with `seed`, and p = (1 + as far) / (1 + draws).
     """
     sums = np.abs(np.asarray(cluster_sums, dtype=float))
     observed = abs(float(np.sum(cluster_sums)))
