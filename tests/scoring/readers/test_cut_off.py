@@ -181,3 +181,8 @@ def test_a_number_at_the_end_of_a_list_is_no_answer() -> None:
     assert letter(text + "3", numbers) is None
     assert letter("Let's count the sheep step by step.\n\n1", numbers) is None
     assert letter("Let's count the sheep.\n\nThe number is:\n3", numbers) == "C"
+
+
+def test_a_combination_of_options_is_no_answer() -> None:
+    text = "Step 1: The answer is C. A dove\n\nThe answer is a combination of both C. A dove and A."
+    assert letter(text, HAT) is None
