@@ -402,8 +402,7 @@ def _values(
 def _hints_at_another(statement: str, texts: OptionTexts, letter: Letter) -> bool:
     """True if `statement` has at least two words of another option that option `letter` lacks, or
     the only one: "He pushes the cart and then pulls it"."""
-    words = (word.text for word in words_from(statement))
-    given = {_stem(word) for word in words if word not in SETS["copulas"]}
+    given = {_stem(own.text) for own in words_from(statement) if own.text not in SETS["copulas"]}
     forms = _forms(texts)
     others = [{*form} - {*forms[letter]} - _LEFT_OUT for form in forms.values()]
     return any(own and len(own & given) >= min(2, len(own)) for own in others)
