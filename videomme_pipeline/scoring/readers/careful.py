@@ -318,7 +318,7 @@ _MAX_CHANGES = 2
 
 
 def _is_last_line(text: str, candidates: Sequence[_Candidate]) -> bool:
-    """True if the text ends with an only letter that is alone on its line, or is declared."""
+    """True if the text ends with a declared letter, or one alone on its line, that has no rival."""
     last = candidates[-1]
     rivals = {own.letter for own in candidates if own.role is last.role}
     if len(rivals) > 1 or last.several or any(map(str.isalnum, text[last.end :])):
