@@ -77,7 +77,7 @@ class EndpointSpec(ModelSpec):
     revision: str | None = None
     """Your own label for weights or quantization. Another revision counts as another model."""
     engine_version: str | None = Field(default=None, pattern=r"^\d+\.\d+\.\d")
-    """Version of the engine of a gateway (`frames_as: video_file`) that reports none."""
+    """Version of the engine of a gateway, if it reports none (`frames_as: video_file`)."""
     frames_as: FramesAs | None = None
     """The way to send frames. Default: the first way that the profile lists."""
     audio: bool = False
