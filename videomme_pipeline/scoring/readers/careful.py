@@ -55,7 +55,7 @@ def read_careful(response: str, letters: Sequence[Letter], options: Sequence[str
         answer = text[slice(*tagged)].rjust(tagged[1])
     if labelled and {folded[start].upper() for start in labelled} >= {*letters}:
         answer = answer[max(labelled.values())[1] :].rjust(len(answer))  # a repeated prompt
-    frames = list(PATTERNS["frame_item"].finditer(answer))
+    frames = "frame" in answer.lower() and list(PATTERNS["frame_item"].finditer(answer))
     ends = ("concluded", "last_sentence")
     if frames and not any(PATTERNS[end].search(answer, frames[-1].end()) for end in ends):
         answer = ""  # a list that was cut off
@@ -410,9 +410,8 @@ def _read_cut_discussion(text: str, letters: Sequence[Letter]) -> Reading | None
 
 
 _LABEL = re.compile(
-    rf"([A-Na-n])(?![{WORD_LETTER}]|[*_)\]]*(?:,|,?[ ](?:and|or)[ ]))"
-    rf"(?:(?<![{WORD_LETTER}'.].)"
-    r"[*_`\"')\]]{0,3}[ \t]?(?:[.):|=(]|(?<=[)\]])(?=[ \t]))"
+    rf"([A-Na-n])(?![{WORD_LETTER}])(?<![{WORD_LETTER}'.].)(?![*_)\]]*(?:,|,?[ ](?:and|or)[ ]))"
+    r"(?:[*_`\"')\]]{0,3}[ \t]?(?:[.):|=(]|(?<=[)\]])(?=[ \t]))"
     r"|(?:(?<=\n.)|(?<=- .))(?=[ \t][^\w\s])|(?:(?<=\n.)|(?<=\n\(.)|(?<=- .))\Z)"
 )
 _BARE_ITEM = re.compile(r"(?:\w\w|\d)[^\w\n]*\n\s*(?:[-•]|\d+[.)])[ *]*([A-Na-n])\s*\Z")

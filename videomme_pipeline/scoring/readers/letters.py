@@ -138,11 +138,12 @@ def _pattern(letters: tuple[Letter, ...]) -> re.Pattern[str]:
     lower_words = "".join({*"ae", *offered} & {*_LOWER_WORDS})
     return re.compile(
         rf"""
-        [A-Za-z](?![{word_letter}])
-        (?: (?: (?P<upper>(?<=[A-HJ-WYZ]){pronoun})  # X is a placeholder in prompts
+        [A-Z{lower}{lower_words}](?![{word_letter}])
+        (?: (?<![{word_letter}&@\\°\#].)
+            (?: (?P<upper>(?<=[A-HJ-WYZ]){pronoun})  # X is a placeholder in prompts
               | (?P<lower>(?<=[{lower}])
                 | (?<=[{lower_words}])(?![ \t]+[{word_letter}]) | (?<=option\ [{lower_words}])) )
-            (?<![{word_letter}&@\\°\#].) (?<![{word_letter}]'.) (?<!\b[A-Za-z][./].) (?<![_^]{{.)
+            (?<![{word_letter}]'.) (?<!\b[A-Za-z][./].) (?<![_^]{{.)
             (?: (?<![{word_letter}]-.) | (?<=nswer-.) | (?<=ption-.) )
             (?![&@°\#+]|[_^](?:[0-9A-Za-z]|[ ]*{{)|\(-?\d+,|(?<=[a-z])\(-?\d) (?!'[{word_letter}])
             (?!\.[ ]?[A-Z](?![A-Za-z])\.|\.[A-Za-z](?![A-Za-z])) (?!:[\\/])

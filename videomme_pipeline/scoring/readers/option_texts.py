@@ -19,7 +19,7 @@ _WORD = re.compile(rf"(?<![^\W_])[-−]?\d+(?:[.,:/]\d+)*(?![{WORD_LETTER}])|[{W
 _PADDING = re.compile(r"(?<![\d.,])0+(?=\d)|,(?=\d{3}(?!\d))|:00$")
 ARTICLES = frozenset(("the", "a", "an"))
 _LETTER_OF_OPTION = re.compile(r"\s*\(?([A-Za-z])\s*[.):]\s*")
-_LABEL = re.compile(rf"[A-Za-z](?![{WORD_LETTER}])(?<![{WORD_LETTER}].)")
+_LABEL = re.compile(rf"[A-Na-n](?![{WORD_LETTER}])(?<![{WORD_LETTER}].)")
 _ANSWER_MARK = re.compile(r"(?:\s*A[ \t]*:)+|\s*A[ ](?=\([A-N]\))", re.IGNORECASE)
 _BEGUN_ANSWER = re.compile(r"\nA:\s*\Z")
 _LINE_START = re.compile(r"(?:^|\n)[^\w\n]*$")

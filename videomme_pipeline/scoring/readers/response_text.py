@@ -57,7 +57,7 @@ def fold(text: str) -> str:
 
 # Cyrillic and Greek capitals that look like an option's letter, outside of words.
 _LOOK_ALIKES = dict(zip("АВСЕНΑΒϹΕΗ", "ABCEH" * 2, strict=True))
-_LONE_LOOK_ALIKE = re.compile(rf"(?<!\w)[{''.join(_LOOK_ALIKES)}](?!\w)")
+_LONE_LOOK_ALIKE = re.compile(rf"[{''.join(_LOOK_ALIKES)}](?!\w)(?<!\w.)")
 
 
 def blank_reasoning(text: str) -> str:

@@ -87,7 +87,8 @@ def _repeated(statement: str, texts: OptionTexts, span: Span) -> _Occurrence | N
 
 def read_contained_option(answer: str, texts: OptionTexts) -> Reading | None:
     """The only option that a short statement, or one sentence of an explanation, states."""
-    if not texts or len(answer.strip()) > _MAX_READ_CHARACTERS:
+    is_long = len(answer.strip()) > _MAX_READ_CHARACTERS
+    if not texts or is_long or PATTERNS["cut_formula"].search(answer):
         return None
     idle = (part.span() for part in PATTERNS["idle"].finditer(answer))
     statement = set_markup_aside(blank_spans(answer, idle)).rstrip()
@@ -121,12 +122,14 @@ def _declared_end(answer: str) -> int:
 
 _VALUE = re.compile(r"[-−√π\\]?[\d√π\\]")
 _VALUE_END = re.compile(r"[;\n。]|,(?!\d{3})|\.(?!\d)")
-_COMMANDS = (
+_LATEX = (
     (re.compile(r"\\[dt]?frac\s?\{([^{}]*)\}\s?\{([^{}]*)\}"), r"\1/\2"),
     (re.compile(r"\\sqrt\s?(?:\{([^{}]*)\}|(\d))"), r"√\1\2"),
     (re.compile(r"\\pi(?![a-z])"), "π"),
     (re.compile(r"\^?\{?\\circ\}?"), "°"),
     (re.compile(r"\\(?:text|mathrm)"), ""),
+)
+_MARKS = (
     (re.compile(r"^\W*(?:the|an?)\s+(?=\w\w)", re.IGNORECASE), ""),
     (re.compile(r"\^\{?2\}?"), "²"),
     (re.compile(r"(?<=\d),(?=\d{3}(?!\d))"), ""),
@@ -144,8 +147,8 @@ def read_final_value(
     `own`, the answer with blanks in place of the texts of options after their letters. None if the
     answer has no final value.
     """
-    start = _declared_end(own)
-    start, end = marked or (start, start + len(_VALUE_END.split(answer[start:], maxsplit=1)[0]))
+    start = marked[0] if marked else _declared_end(own)
+    end = marked[1] if marked else start + len(_VALUE_END.split(answer[start:], maxsplit=1)[0])
     value = _normal(answer[start:end])
     if not start or PATTERNS["bracketed"].search(answer, start, end):
         return None
@@ -163,7 +166,7 @@ def read_final_value(
 
 def _normal(text: str) -> str:
     normal = fold(text)
-    for pattern, plain in _COMMANDS:
+    for pattern, plain in (*_LATEX, *_MARKS) if "\\" in normal else _MARKS:
         normal = pattern.sub(plain, normal)
     return normal
 
