@@ -439,7 +439,7 @@ DIDIAN = ("在厨房", "在花园", "在车站", "在商店")
         ("She has flour. It is hot. The best place is the bakery, as it is dry.", PLACES, "D"),
         ("He coils a rope. A gull waits. This means that he is in the harbor.", PLACES, "B"),
         ("The bakery. She works there every day.", PLACES, "D"),
-        ("The bakery. Then she walks home.", PLACES, None),
+        ("The bakery. Then she walks home.", PLACES, "D"),
         ("She lives there, and **the harbor** is new. A gull waits.", PLACES, "B"),
         ("She has flour. The only warm room: the bakery.", PLACES, "D"),
         ("The barn, the mill, and the well are old.", PLACES, None),
@@ -497,7 +497,7 @@ def test_an_explanation_is_read_by_its_first_sentence_if_the_second_gives_the_re
     ("response", "options", "letter"),
     [
         ("A boy kneels. He has bread. He is calm and busy feeding the ducks.", CHORES, "A"),
-        ("A boy kneels. He has bread. He might be feeding the ducks.", CHORES, None),
+        ("A boy kneels. He has bread. He might be feeding the ducks.", CHORES, "A"),
         ("A boy kneels. He has bread. Then he is feeding the ducks.", CHORES, None),
         ("A boy kneels. He has bread. He is feeding the", CHORES, None),
         ("A boy kneels. I cannot see his hands. He is feeding the ducks.", CHORES, None),
@@ -510,9 +510,9 @@ def test_an_explanation_is_read_by_its_first_sentence_if_the_second_gives_the_re
         ("You need (A) bread, a (B) brush, or folding paper.", CHORES, None),
         ("有很多人。火车来了。他在车站。", DIDIAN, "C"),
         ("有很多人。火车来了。他不在车站。", DIDIAN, None),
-        ("有很多人。火车来了。他可能在车站。", DIDIAN, None),
+        ("有很多人。火车来了。他可能在车站。", DIDIAN, "C"),
         ("Es ist laut. Ein Zug hält. Sie steht am Bahnhof.", ORTE, "C"),
-        ("Es ist laut. Ein Zug hält. Vielleicht steht sie am Bahnhof.", ORTE, None),
+        ("Es ist laut. Ein Zug hält. Vielleicht steht sie am Bahnhof.", ORTE, "C"),
     ],
 )
 def test_an_explanation_is_read_by_its_last_sentence_if_no_other_option_is_named(

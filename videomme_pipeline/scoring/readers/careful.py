@@ -55,10 +55,7 @@ def read_careful(response: str, letters: Sequence[Letter], options: Sequence[str
         answer = text[slice(*tagged)].rjust(tagged[1])
     if labelled and {folded[start].upper() for start in labelled} >= {*letters}:
         answer = answer[max(labelled.values())[1] :].rjust(len(answer))  # a repeated prompt
-    frames = "frame" in answer.lower() and list(PATTERNS["frame_item"].finditer(answer))
-    ends = ("concluded", "last_sentence")
-    if frames and not any(PATTERNS[end].search(answer, frames[-1].end()) for end in ends):
-        answer = ""  # a list that was cut off
+    is_open = PATTERNS["unfinished"].search(answer)
     if PATTERNS["cut_item"].search(answer):  # cut off inside a list
         answer = answer[: max((own.end() for own in PATTERNS["prose"].finditer(answer)), default=0)]
     by_letter = dict(zip(letters, options, strict=False))
@@ -71,7 +68,7 @@ def read_careful(response: str, letters: Sequence[Letter], options: Sequence[str
     repeated = without_letter.read_repeated_option(answer, texts) if value is None else None
     if repeated is not None or reading.rule == "several_letters":
         return repeated or reading
-    contained = without_letter.read_contained_option(answer, texts) if value is None else None
+    contained = None if value or is_open else without_letter.read_contained_option(answer, texts)
     refused = None if contained else PATTERNS["refuses"].search(answer)
     return contained or (Reading(None, "refusal", refused.span()) if refused else reading)
 
@@ -90,10 +87,9 @@ _WEAK_RULES = frozenset((*_WITHOUT_LETTER, "named", "label", "alone"))
 
 def _marked(answer: str) -> Span | None:
     """The last box or answer tag with content, before any turn or question that the model adds."""
-    tags = list(PATTERNS["answer_tag"].finditer(answer))
-    if tags and (added := PATTERNS["next_question"].search(answer, tags[0].end())):
-        tags = [tag for tag in tags if tag.start() < added.start()]
-    for tag in reversed(tags[-_MAX_TAGS:]):
+    first = PATTERNS["answer_tag"].search(answer)
+    answer = _without_added_question(answer, first.end()) if first else ""
+    for tag in list(PATTERNS["answer_tag"].finditer(answer))[: -_MAX_TAGS - 1 : -1]:
         span = (tag.end(), _tag_end(answer, tag))
         after = PATTERNS["answer_tag_end"].sub("", answer[span[1] : span[1] + _NEAR])
         is_condition = PATTERNS["condition_after"].match(after)
@@ -282,7 +278,7 @@ def _without_lists(
 
     The first labels of lists of all options are no answers, even after "The answer is".
     """
-    items = _list_items(text)
+    items = _list_items(text, letters[-1])
     if bare := _BARE_ITEM.search(text, max(0, len(text) - _NEAR)):
         items[bare.start(1)] = False
     lines = [start for start, end in pairwise(items) if text.count("\n", start, end) == 1]
@@ -357,8 +353,7 @@ def _strongest(
 ) -> Reading:
     """The last letter of the strongest role, or none if letters of a weak role disagree.
 
-    The letters of all roles but `DECLARED` must agree if `text` ends inside a sentence. One that is
-    only `NAMED` in a later line is then an item of a list.
+    The letters of all roles but `DECLARED` must agree if `text` ends inside a sentence.
     """
     peers = _strongest_peers(candidates)
     chosen = peers[-1]
@@ -372,8 +367,7 @@ def _strongest(
     named = {own.letter for own in candidates if own.role in (top, Role.ALONE) and not own.several}
     is_cut_off = text[chosen.end :].rstrip()[-1:].isalnum()
     is_unsure = top < Role.CHOSEN or chosen.is_also or (top < Role.DECLARED and is_cut_off)
-    is_item = top is Role.NAMED and is_cut_off and "\n" in text[: chosen.start].strip()
-    if is_item or len(named) > (1 if is_unsure else 2):
+    if len(named) > (1 if is_unsure else 2):
         return Reading(None, "several_letters", (peers[0].start, chosen.end))
     return _offered(chosen.letter, (chosen.start, chosen.end), top.name.lower(), letters)
 
@@ -400,11 +394,12 @@ def _read_cut_discussion(text: str, letters: Sequence[Letter]) -> Reading | None
     is_announced = any(PATTERNS["announced"].search(answer, *span) for span in spans)
     if not items or is_announced or PATTERNS["concluded"].search(answer, items[-1].end()):
         return None
-    if not answer[items[-1].end() :].strip(" \n*") and ord(names[-1]) - ord(names[-2]) > 1:
+    is_bare = not answer[items[-1].end() :].strip(" \n*")
+    if is_bare and ord(names[-1]) - ord(names[-2]) > 1:
         return None  # a last line that is only a letter
     ends = (*(item.start() for item in items[1:]), len(answer))
     right = [own for own, to in zip(items, ends, strict=True) if _is_right(answer[own.end() : to])]
-    if len(right) == 1:
+    if len(right) == 1 and len(items) - is_bare > 1:
         return _offered(right[0][1], right[0].span(1), "chosen", letters)
     return Reading(None, "several_letters", items[-1].span(1))
 
@@ -414,7 +409,7 @@ _LABEL = re.compile(
     r"(?:[*_`\"')\]]{0,3}[ \t]?(?:[.):|=(]|(?<=[)\]])(?=[ \t]))"
     r"|(?:(?<=\n.)|(?<=- .))(?=[ \t][^\w\s])|(?:(?<=\n.)|(?<=\n\(.)|(?<=- .))\Z)"
 )
-_BARE_ITEM = re.compile(r"(?:\w\w|\d)[^\w\n]*\n\s*(?:[-•]|\d+[.)])[ *]*([A-Na-n])\s*\Z")
+_BARE_ITEM = re.compile(r"(?:\w\w|[\d:])\W*\n\s*(?:[-•]|[B-N\d]+[.)])[ *]*(?:\w+ )?([A-Na-n])\s*\Z")
 """A last item that is one letter: a word that was cut off, or the next option of a list."""
 _LAST_PARAGRAPH = re.compile(r"\n\s*\n[^\w\n]*\Z")
 _UNFINISHED = re.compile(r"(?:[^\n]|\n[ \t]*[-*•])*[.:][^\w\n]+\w[^.!?\n]*\Z(?<![.!?*\"')])")
@@ -426,7 +421,7 @@ _ALPHABET = "ABCDEFGHIJKLMN"
 _MAX_ITEM_CHARACTERS = 160
 
 
-def _list_items(text: str) -> dict[int, bool]:
+def _list_items(text: str, last_letter: str) -> dict[int, bool]:
     """The labels of all lists of options by position, and True for the items marked as right.
 
     A list is "A. … B. …", or three labels in alphabetical order, also with letters between them.
@@ -435,20 +430,27 @@ def _list_items(text: str) -> dict[int, bool]:
     labels = list(_LABEL.finditer(text))
     if not labels:
         return {}
-    before, rest = text[: labels[-1].start()].rstrip(" \n*(-"), text[labels[-1].end() :].rstrip()
-    is_cut_off = rest[-1:].isalnum() or (not rest and text.rstrip("\n")[-1:] in ".: ")
-    is_begun = before.endswith(":") and is_cut_off
+    above = text[: labels[-1].start()].rstrip(" \n*(-").rpartition("\n")[2].lower()
+    rest = text[labels[-1].end() :].rstrip()
+    is_cut_off = rest[-1:].isalnum() or rest[-1:] == ":"
+    is_cut_off = is_cut_off or (not rest and text.rstrip("\n")[-1:] in ".: ")
+    is_list = is_cut_off or any(word in above for word in ("let's", "i'll", "options"))
+    is_begun = above.endswith(":") and is_list
     if not is_begun and "\n\n" not in rest:
         start = max(0, labels[-1].start() - _NEAR)
         names = "".join(label[1].upper() for label in labels[-3:])
         is_third = names[2:] and names in _ALPHABET and len(text) - labels[-1].end() > 2
-        is_item = is_third or (names[1:] and names[-2:] in _ALPHABET and is_cut_off)
+        is_next = names[1:] and names[-2:] in _ALPHABET
+        is_bare = labels[-1].end() == len(text) and names[-1] != last_letter
+        is_line = is_next and "\n" in text[labels[-2].start() - 3 : labels[-2].start()]
+        is_item = is_third or (is_next and (is_cut_off or (is_bare and is_line)))
         if not is_item and _LAST_PARAGRAPH.search(text, start, labels[-1].start()):
             labels.pop()
     listed = _in_sequence(text, labels)
-    number_ends = {number.end() for number in PATTERNS["item_number"].finditer(text)}
-    numbered = [index for index, label in enumerate(labels) if label.start() in number_ends]
-    if numbered[1:] or (numbered and _UNFINISHED.match(text, labels[-1].end())):
+    numbers = {own.end(): own["option"] for own in PATTERNS["item_number"].finditer(text)}
+    numbered = [index for index, label in enumerate(labels) if label.start() in numbers]
+    is_option = numbered and numbers[labels[numbered[0]].start()]
+    if numbered[1:] or is_option or (numbered and _UNFINISHED.match(text, labels[-1].end())):
         listed.update(numbered)
     counts = Counter(label[1].upper() for label in labels)
     is_repeated = counts["A"] > 2 or sum(count > 2 for count in counts.values()) > 1

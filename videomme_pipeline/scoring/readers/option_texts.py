@@ -94,8 +94,8 @@ def labelled_texts(text: str, texts: OptionTexts) -> dict[int, Span]:
 
 
 def set_answer_mark_aside(text: str, texts: OptionTexts) -> str:
-    """`text` without an "A:" that ends it or stands for "Answer:", as on a line with another
-    option's text ("A: No, he does not." if A is "Yes") or a number. "A: … B: …" is a list.
+    """`text` without an "A:" that ends it or stands for "Answer:", as on a line with a number, an
+    article or another option's text ("A: No, he does not." if A is "Yes"). "A: … B: …" is a list.
     """
     text = _BEGUN_ANSWER.sub("", text)
     mark = _ANSWER_MARK.match(text)
@@ -107,8 +107,8 @@ def set_answer_mark_aside(text: str, texts: OptionTexts) -> str:
         for letter, option in texts.items()
         if any(option.match(line, word.start) for word in words_from(line))
     ]
-    is_mark = not line or ("A" not in stated and (line.strip().isdecimal() or len(stated) == 1))
-    return blank_spans(text, [mark.span()]) if is_mark else text
+    is_mark = line.startswith(" A ") or line.strip().isdecimal() or len(stated) == 1
+    return blank_spans(text, [mark.span()]) if not line or ("A" not in stated and is_mark) else text
 
 
 def words_from(text: str, start: int = 0, end: int | None = None) -> Iterator[Word]:

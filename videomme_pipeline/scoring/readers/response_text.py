@@ -98,7 +98,9 @@ def _blank_blocks(text: str) -> str:
 
 def _reasoning_end(text: str, opened: int, end: int) -> int:
     answers = list(PATTERNS["answer_line"].finditer(text[:end], opened))
-    return answers[-1].start() if answers else end
+    line = answers[-1][0].strip(" \n.") if answers else ""
+    is_item = len(line) == 1 and f"\n{chr(ord(line) - 1)}." in text[opened:end]  # "A. …, B. …, C"
+    return answers[-1].start() if answers and not is_item else end
 
 
 def _blank_channels(text: str) -> str:

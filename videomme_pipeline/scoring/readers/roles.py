@@ -87,14 +87,16 @@ def _may_have(role: Role, written: WrittenLetter) -> bool:
         return not (is_step or is_mark or is_compared) and SETS["listing"].isdisjoint(written.words)
     if not written.is_lower:
         return True
-    is_at_end = written.last and not (written.tail or written.enclosed or role is Role.DECLARED)
-    if is_at_end and (written.words[-1:] in (["the"], [","]) if written.first else written.words):
+    is_at_end = written.last and not (written.tail or written.enclosed)
+    is_cut_off = written.words[-1:] in (["the"], [","]) if written.first else written.words
+    if is_at_end and is_cut_off and role is not Role.DECLARED:
         return False  # "Therefore, the c", a word that was cut off
     # Lower-case letters are more often words and list marks than answers.
     if role is Role.LABEL:
         return written.first
-    if written.letter in "AEI":
-        return written.is_statement and role is not Role.CHOSEN  # "It is a"
+    if written.letter in "AEI":  # not "It is a", "the drum, which is a"
+        is_name = not is_at_end or any(map(_announces, written.words[-3:]))
+        return written.is_statement and role is not Role.CHOSEN and is_name
     return written.is_statement or role is not Role.ALONE
 
 
@@ -168,7 +170,9 @@ def _role_after_mark(written: WrittenLetter, phrase: _Phrase) -> Role:
     if not label or label[-1] in SETS["conclusions"]:  # "The woman is a nurse, so: A"
         return Role.ALONE if written.is_statement else Role.MENTION
     is_direct = not phrase.between or phrase.names_option
-    is_short = phrase.announcing == ":" and len(label) <= 3
+    is_name = written.letter != "A" or written.tail or written.enclosed or written.first
+    is_name = is_name or label[-1].isdecimal()  # not "First event: A"
+    is_short = phrase.announcing == ":" and len(label) <= 3 and is_name
     is_value = written.is_statement or written.has_text or written.tail.startswith(". ")
     is_result = phrase.announcing in ARROWS or (written.enclosed and written.last)
     is_chosen = is_direct and is_value and (is_short or is_result)

@@ -45,8 +45,8 @@ class _Occurrence(NamedTuple):
 
 
 def read_repeated_option(answer: str, texts: OptionTexts) -> Reading | None:
-    """The option that is all of an outer paragraph, of the first sentence (unless the second one
-    goes on with "then"), of the only bold text, or of the text after the last colon.
+    """The option that is all of an outer paragraph, of the first sentence, of the only bold text,
+    or of the text after the last colon.
 
     Paragraphs or sentences that repeat several options are a list.
     """
@@ -55,15 +55,14 @@ def read_repeated_option(answer: str, texts: OptionTexts) -> Reading | None:
         return None
     paragraphs = [match.span() for match in _PARAGRAPH.finditer(statement)]
     repeated = [_repeated(statement, texts, paragraph) for paragraph in paragraphs]
-    opening, *others = _sentences(statement) or [(0, 0)]
-    listed = (*repeated, *(_repeated(statement, texts, other) for other in (opening, *others)))
-    if len({occurrence.letter for occurrence in listed if occurrence}) > 1:
+    sentences = [_repeated(statement, texts, sentence) for sentence in _sentences(statement)]
+    if len({option.letter for option in (*repeated, *sentences) if option}) > 1:
         return NO_LETTER
-    goes_on = others and PATTERNS["hedges"].match(statement[slice(*others[0])].strip())
     bold = [match.span(1) for match in _BOLD.finditer(statement)]
-    spans = [*([] if goes_on else [opening]), *(bold if len(bold) == 1 else [])]
-    spans += [match.span(1) for match in _AFTER_COLON.finditer(statement)]
-    outer = (*repeated[:1], *repeated[-1:], *(_repeated(statement, texts, part) for part in spans))
+    parts = bold if len(bold) == 1 else []
+    parts += [match.span(1) for match in _AFTER_COLON.finditer(statement)]
+    marked = (_repeated(statement, texts, part) for part in parts)
+    outer = (*repeated[:1], *repeated[-1:], *sentences[:1], *marked)
     return next((option.reading for option in outer if option), None)
 
 
@@ -87,8 +86,7 @@ def _repeated(statement: str, texts: OptionTexts, span: Span) -> _Occurrence | N
 
 def read_contained_option(answer: str, texts: OptionTexts) -> Reading | None:
     """The only option that a short statement, or one sentence of an explanation, states."""
-    is_long = len(answer.strip()) > _MAX_READ_CHARACTERS
-    if not texts or is_long or PATTERNS["cut_formula"].search(answer):
+    if not texts or len(answer.strip()) > _MAX_READ_CHARACTERS:
         return None
     idle = (part.span() for part in PATTERNS["idle"].finditer(answer))
     statement = set_markup_aside(blank_spans(answer, idle)).rstrip()
@@ -260,7 +258,7 @@ def _read_only_option(answer: str, texts: OptionTexts, sentences: Sequence[Span]
     A last sentence with another value leaves it open: "The sky is blue. The car is black."
     """
     last = sentences[-1]
-    doubts = (("wrong", sentences[-2][0]), ("hedges", last[0]))
+    doubts = (("wrong", sentences[-2][0]), ("story", last[0]))
     is_sure = not any(PATTERNS[doubt].search(answer, start) for doubt, start in doubts)
     if is_sure and (values := _values(answer, texts, last, concludes=True)):
         clause = max(answer.rfind(mark, last[0], values[0].start) for mark in (", ", "="))
@@ -279,7 +277,7 @@ def _read_only_option(answer: str, texts: OptionTexts, sentences: Sequence[Span]
         is_end = not is_item and PATTERNS["clause_end"].match(answer, option.end)
         is_named = is_end and PATTERNS["before_name"].search(before)
         is_named = is_named or PATTERNS["affirmed"].match(answer, option.end)
-        is_stated = (is_first or is_named) and not (is_open or PATTERNS["hedges"].search(before))
+        is_stated = (is_first or is_named) and not (is_open or PATTERNS["story"].search(before))
         if is_stated or (is_end and is_sure and end == last[1]):
             spans[start, end] = None
     return next(filter(None, (_read_statement(answer, texts, span) for span in spans)), None)
@@ -290,7 +288,7 @@ def _read_only_option(answer: str, texts: OptionTexts, sentences: Sequence[Span]
 _GOES_ON = re.compile(r",[ ](?:\w+|\w[^.;:!?]*,)[ ]and[ ]")
 _BREAK = re.compile(r"[.!?;:\n](?!\d)")
 _ENDING = re.compile(r"(?<=\w\w)(?:ing|ed|e?s|e)$(?<!\bone)")
-_DOUBLED = re.compile(r"(\w)(?=\1$)")
+_DOUBLED = re.compile(r"([^\W\d])(?=\1$)")
 _IN_VALUE = re.compile(r"[\d})]\s?[-−+*/^±]\s?[\\${(]*$")
 _AT_END = re.compile(r"[°%]?(?:\s[^\W\d]+){0,2}(?:,?\s(?:to|in|for|from|and)\b\D*)?[^\w√+*/=−-]*$")
 
