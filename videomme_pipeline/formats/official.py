@@ -1,9 +1,8 @@
 """The official evaluators' results files, and the reports that their scripts print.
 
 v1: the published template, a list of videos with their questions. The report equals that of
-`eval_your_results.py` (thanku-all/parse_answer at afd52cf), byte for byte: accuracy is
-correct / answered, where a response without a letter is not answered. A label without answers has
-0.0.
+`eval_your_results.py` (thanku-all/parse_answer at afd52cf), byte for byte: accuracy is correct /
+answered, where a response without a letter is not answered. A label without answers has 0.0.
 v2: the dataset's rows with `prediction`. The report equals that of
 `evaluation/test_video_mme_v2.py` (MME-Benchmarks/Video-MME-v2 at b24176a), without the two lines
 that name the files which that script saved.

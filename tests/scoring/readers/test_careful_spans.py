@@ -35,7 +35,7 @@ WORDS = "x " * 1_100
         pytest.param("x " * 60_000 + "The answer is B.", "B", "declared", "B", id="very long"),
         pytest.param(
             "A. It is red ✗\nB. It is blue ✓\nC. It is green ✗\nD. It is black ✗",
-            "B", "chosen", "B", id="marked list",
+            "B", "declared", "B", id="marked list",
         ),
         pytest.param("The answer is A. Wait,B.", "B", "alone", "B", id="corrected at once"),
         pytest.param("The answer is A. Wait, no.", None, "withdrawn", "Wait", id="withdrawn"),

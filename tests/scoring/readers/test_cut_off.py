@@ -186,3 +186,54 @@ def test_a_number_at_the_end_of_a_list_is_no_answer() -> None:
 def test_a_combination_of_options_is_no_answer() -> None:
     text = "Step 1: The answer is C. A dove\n\nThe answer is a combination of both C. A dove and A."
     assert letter(text, HAT) is None
+
+
+BOXES = ("7 boxes", "8 boxes", "11 boxes", "12 boxes")
+STEPS = "To determine how many boxes are left, let's follow these steps:\n\n"
+
+
+@pytest.mark.parametrize(
+    "response",
+    [
+        STEPS + "1. **At the start:**\n   - There are 12 boxes.",
+        STEPS + "Step 1: There are 12 boxes at the start.",
+        STEPS + "1. **At the start**: A",
+        STEPS + "There are 12 boxes.\n\n\\[ 12 - 1 = 1",
+        "The truck brings 12 boxes.\n\nLet's look at each frame:\n\n- Frame 1: A man lifts one.",
+        STEPS + "1. **Option A: 7 boxes**\n   - Nobody counts seven.",
+        STEPS + "A. 7 boxes\n- Nobody counts seven.\n\nB",
+        "<think>Let's see.\n\nA. 7 boxes\n- Nobody counts seven.\n\nB",
+        "<think>Let's analyze each option:\n\nA. 7 boxes",
+        "Now, let's consider the counts:\n\nA. 7 boxes.\n- Nobody counts seven.",
+        "The frame shows a stack, which is a",
+        "A. Seven\nB. Eight\nC. A",
+        "1 box",
+        "A: A clip about boxes.",
+    ],
+)
+def test_an_answer_that_is_not_finished_names_no_option(response: str) -> None:
+    assert letter(response, BOXES) is None
+
+
+@pytest.mark.parametrize(
+    ("response", "expected"),
+    [
+        (
+            STEPS
+            + "1. **At the start:**\n   - There are 12 boxes.\n\nTherefore, 11 boxes are left.",
+            "C",
+        ),
+        (STEPS + "The driver takes one.\n\nThe number is:\n11 boxes", "C"),
+        ("Selected: A", "A"),
+        ("He counts them. The answer is a", "A"),
+        ("A. Seven is too few.\nB. Eight is too few.\nC. So are eleven.\n\nD", "D"),
+        ("Final Answer: A. 7 boxes\nReason:\nHe lifts 7.\nB. 8 is not true.\nC. No.\nD. No.", "A"),
+        (
+            "Final Answer: A. 8 boxes\nA. 7 - No.\nB. 8 - This is the correct answer.\nC. 11 - No.",
+            "B",
+        ),
+        ("11 boxes", "C"),
+    ],
+)
+def test_a_finished_answer_is_read(response: str, expected: str) -> None:
+    assert letter(response, BOXES) == expected

@@ -285,7 +285,8 @@ def _without_lists(
     weak = dict.fromkeys(items, Role.ALONE) | dict.fromkeys(lines, Role.STATED)
     listed = [text[start].upper() for start in items]
     if lines[1:] or [*dict.fromkeys(listed)][: len(letters)] == [*letters]:
-        firsts = [min(items), *(start for start in lines if text[start].upper() == letters[0])]
+        near = [start for start, end in pairwise(items) if text.count("\n", start, end) < 2]
+        firsts = [own for own in near if own == min(items) or text[own].upper() == letters[0]]
         weak |= dict.fromkeys(items, Role.CHOSEN) | dict.fromkeys(firsts, Role.DECLARED)
     kept = [
         candidate
@@ -299,7 +300,7 @@ def _without_lists(
         # The word that marks the item is also before the next label: "B. 猫 正确 C. 鸟".
         following = min((other for other in items if other > start), default=start)
         kept = [candidate for candidate in kept if candidate.start not in (start, following)]
-        kept.append(_Candidate(text[start].upper(), start, start + 1, Role.CHOSEN))
+        kept.append(_Candidate(text[start].upper(), start, start + 1, Role.DECLARED))
         kept.sort(key=lambda candidate: candidate.start)
     return kept
 
