@@ -44,9 +44,10 @@ def watch(
 ) -> None:
     """Evaluate the checkpoints of training runs as they are written.
 
-    checkpoints.yaml names the training runs. A checkpoint is finished if no file changed between
-    two looks. The sensor `checkpoints` of the Dagster UI does the same, so you need only one of
-    them. With --once, exits with the status of the worst gate, as `videomme gate` does.
+    checkpoints.yaml names the training runs. A checkpoint is finished if no file
+    changed between two looks. The sensor `checkpoints` of the Dagster UI does the
+    same, so you need only one of them. With --once, exits with the status of the
+    worst gate, as `videomme gate` does.
     """
     note(PLANNING)
     from videomme_pipeline.assets.checkpoints import watch_once

@@ -61,10 +61,11 @@ def gate(
 ) -> None:
     """Decide if a candidate is as good as a baseline.
 
-    The verdict is better, worse, equivalent (within the margin) or undecided. A question that one
-    of two files lacks has no answer. Exits with 0 if the gate passes, 1 if it fails, 2 after wrong
-    usage, 3 if undecided, and 4 if the two cannot be compared. In GitHub Actions, it writes the
-    summary, the outputs and an annotation of the step.
+    The verdict is better, worse, equivalent (within the margin) or undecided. A
+    question that one of two files lacks has no answer. Exits with 0 if the gate
+    passes, 1 if it fails, 2 after wrong usage, 3 if undecided, and 4 if the two
+    cannot be compared. In GitHub Actions, it writes the summary, the outputs and
+    an annotation of the step.
     """
     announce("Comparing…")
     from videomme_pipeline.cli.stored_scores import file_options, note_same_answers, read_run
@@ -280,8 +281,9 @@ def power(
 ) -> None:
     """Show the smallest difference of accuracies that a comparison detects.
 
-    The size is that of an evaluation, a subset, or a benchmark. The noise is stated, or measured
-    between two evaluations or two repeats of one. Otherwise, usual values are shown.
+    The size is that of an evaluation, a subset, or a benchmark. The noise is stated,
+    or measured between two evaluations or two repeats of one. Otherwise, usual
+    values are shown.
     """
     from videomme_pipeline.scoring.statistics import power as analysis
 

@@ -124,8 +124,9 @@ def sql(
 ) -> None:
     """Query the tables and views of the DuckDB file.
 
-    `select view_name from duckdb_views() where not internal` lists the views. Any DuckDB client can
-    open the same file, `videomme.duckdb` in the data folder.
+    `select view_name from duckdb_views() where not internal` lists the views.
+    Any DuckDB client can open the same file, `videomme.duckdb` in the data
+    folder.
     """
     announce("Reading the results…")
     import duckdb
@@ -170,9 +171,10 @@ def export(
 ) -> None:
     """Write an evaluation as a file of another tool, or propose its score to the hub.
 
-    hugging_face is the file of a score for the Hugging Face Hub. With --to, the command shows what
-    it will send, and opens a pull request with this file in .eval_results. It has the score and its
-    settings, and no question, response or frame. --dry-run writes it here and sends nothing.
+    hugging_face is the file of a score for the Hugging Face Hub. With --to, the
+    command shows what it will send, and opens a pull request with this file in
+    .eval_results. It has the score and its settings, and no question, response or
+    frame. --dry-run writes it here and sends nothing.
     """
     announce("Reading the results…")
     from videomme_pipeline.cli.stored_scores import print_findings

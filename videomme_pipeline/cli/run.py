@@ -72,9 +72,10 @@ def run(
 ) -> None:
     """Bring evaluations up to date and show their scores.
 
-    Builds only what is missing or stale. Without names, runs all evaluation files. Exits with
-    status 1 if something failed or is stale. What another running run will build does not count.
-    Finished partitions are kept, and the next run builds only what is missing.
+    Builds only what is missing or stale. Without names, runs all evaluation files.
+    Exits with status 1 if something failed or is stale. What another running run
+    will build does not count. Finished partitions are kept, and the next run builds
+    only what is missing.
     """
     note(PLANNING)
     with open_for_plan(evaluations) as project:
@@ -218,8 +219,9 @@ def nightly(
 ) -> None:
     """Run tracked evaluations again and compare them with their references.
 
-    Without names, runs every evaluation that nightly.yaml tracks. A nightly run that is already
-    stored is not repeated. Exits with status 1 if a check fails with severity `error`.
+    Without names, runs every evaluation that nightly.yaml tracks. A nightly run
+    that is already stored is not repeated. Exits with status 1 if a check fails
+    with severity `error`.
     """
     note(PLANNING)
     from videomme_pipeline.assets.run import run_nightly

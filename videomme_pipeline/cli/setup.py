@@ -65,9 +65,10 @@ def init(
 ) -> None:
     """Write a new project, an evaluation file with comments, or the declaration of a benchmark.
 
-    The files of a project are written into the current folder, if it has none. A file that exists
-    is never changed. If the name is a folder with videos and annotations (JSON, JSON lines, CSV,
-    TSV or Parquet), and there is no benchmark of that name, its declaration is written.
+    The files of a project are written into the current folder, if it has none. A
+    file that exists is never changed. If the name is a folder with videos and
+    annotations (JSON, JSON lines, CSV, TSV or Parquet), and there is no benchmark
+    of that name, its declaration is written.
     """
     from videomme_pipeline.configuration import is_name
     from videomme_pipeline.evaluation import writing

@@ -35,8 +35,7 @@ class Footage:
     """Facts about a video in the annotations, besides its id. A fact that they lack is None."""
 
     video_file: str | None = None
-    """Path of the file in the benchmark's folder; a folder of pictures if `frames_per_second` is
-    set."""
+    """Path in the benchmark's folder; a folder of pictures if `frames_per_second` is set."""
     frames_per_second: float | None = None
     """Pictures per second of a folder of pictures."""
     clip_start_seconds: float | None = None

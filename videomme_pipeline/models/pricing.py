@@ -22,8 +22,7 @@ class Prices(Spec):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenUsage:
-    """Tokens of one or many requests. `cached_tokens` and `cache_write_tokens` are part of
-    `prompt_tokens`."""
+    """Tokens of requests. `cached_tokens` and `cache_write_tokens` are part of `prompt_tokens`."""
 
     prompt_tokens: int
     completion_tokens: int

@@ -169,8 +169,7 @@ class EvaluatedVideo:
     video_hash: str | None
     """Content hash of the video, or None if the answers do not depend on it."""
     subtitle_hash: str | None
-    """Hash of the subtitle file, or None if the answers do not depend on it or the video has
-    none."""
+    """Hash of the subtitle file; None if the answers do not depend on it or the video has none."""
     planned_frames: int | None
     """Number of frames that the sampling chose, 0 if none are sent, None if unknown."""
     frame_tokens: int | None

@@ -29,8 +29,7 @@ from videomme_pipeline.storage.tables import read_files
 from videomme_pipeline.videos.probe import Video
 
 KEPT_DAYS = 30
-"""A younger file is never garbage: a setting may be switched back, and another machine may need
-it."""
+"""A younger file is no garbage: a setting may be switched back, and another machine may need it."""
 _KEPT_SECONDS = KEPT_DAYS * 86_400
 _BY_CONTENT = ("frames", "packets", "sound")
 """The kinds of files that all benchmarks share, by the hash of a video's content."""

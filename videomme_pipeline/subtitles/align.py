@@ -169,8 +169,7 @@ class AlignedLine:
     """One line of subtitles in a prompt."""
 
     frame: int | None
-    """Position of the frame in the frame set, from 0, or None if the policy assigns no lines to
-    frames."""
+    """Position of the frame in its set, from 0; None if the policy assigns no lines to frames."""
     cue: int | None
     """Number of the first cue of the line. None for lmms-eval's notice that a video has no
     subtitles, and for a cue that only the published evaluator accepts."""

@@ -66,8 +66,7 @@ class EndpointSpec(ModelSpec):
     model: str | None = None
     """The endpoint's name for the model. Default: `name`."""
     base_url: Annotated[str | tuple[str, ...], AfterValidator(_urls_without_secrets)] | None = None
-    """URL of the endpoint, including `/v1`, or a list of URLs that serve the same model. Default:
-    OpenAI's."""
+    """URL of the endpoint with `/v1`, or a list of URLs of the same model. Default: OpenAI's."""
     serve: Serve | None = None
     """Servers that are started for a run and stopped at its end, instead of `base_url`."""
     profile: Profile = Field(default_factory=_profile_of_servers)
