@@ -87,7 +87,8 @@ class Declaration(DeclaredFacts):
     videos: RelativePath = "."
     """Folder of the videos."""
     subtitles: RelativePath | None = None
-    """Folder of the subtitle files, named like their videos without the column `subtitle_file`."""
+    """Folder of the subtitle files. Without the column `subtitle_file`, a file has the name of its
+    video."""
     columns: Columns
     letters: int = Field(default=4, ge=2, le=len(Letter))
     """The largest number of options of a question."""

@@ -68,7 +68,7 @@ class Response:
     warning: str | None = None
     """Suspicion about the answer, for example that frames seem to be missing."""
     observation: str | None = None
-    """Name of the repetition (a date) if an unchanged evaluation was asked again on purpose."""
+    """Name of the repetition, say a date, if an unchanged evaluation was asked again on purpose."""
     server: str | None = None
     """Known facts about the server that answered, as a JSON object, or None."""
 

@@ -55,7 +55,7 @@ def read_careful(response: str, letters: Sequence[Letter], options: Sequence[str
         answer = text[slice(*tagged)].rjust(tagged[1])
     if labelled and {folded[start].upper() for start in labelled} >= {*letters}:
         answer = answer[max(labelled.values())[1] :].rjust(len(answer))  # a repeated prompt
-    is_open = PATTERNS["unfinished"].search(answer)
+    whole = answer
     if PATTERNS["cut_item"].search(answer):  # cut off inside a list
         answer = answer[: max((own.end() for own in PATTERNS["prose"].finditer(answer)), default=0)]
     by_letter = dict(zip(letters, options, strict=False))
@@ -68,7 +68,8 @@ def read_careful(response: str, letters: Sequence[Letter], options: Sequence[str
     repeated = without_letter.read_repeated_option(answer, texts) if value is None else None
     if repeated is not None or reading.rule == "several_letters":
         return repeated or reading
-    contained = None if value or is_open else without_letter.read_contained_option(answer, texts)
+    is_open = value or PATTERNS["unfinished"].search(whole)
+    contained = None if is_open else without_letter.read_contained_option(answer, texts)
     refused = None if contained else PATTERNS["refuses"].search(answer)
     return contained or (Reading(None, "refusal", refused.span()) if refused else reading)
 
@@ -281,11 +282,12 @@ def _without_lists(
     items = _list_items(text, letters[-1])
     if bare := _BARE_ITEM.search(text, max(0, len(text) - _NEAR)):
         items[bare.start(1)] = False
-    lines = [start for start, end in pairwise(items) if text.count("\n", start, end) == 1]
+    breaks = {start: text.count("\n", start, end) for start, end in pairwise(items)}
+    lines = [start for start, count in breaks.items() if count == 1]
     weak = dict.fromkeys(items, Role.ALONE) | dict.fromkeys(lines, Role.STATED)
     listed = [text[start].upper() for start in items]
     if lines[1:] or [*dict.fromkeys(listed)][: len(letters)] == [*letters]:
-        near = [start for start, end in pairwise(items) if text.count("\n", start, end) < 2]
+        near = [start for start, count in breaks.items() if count < 2]
         firsts = [own for own in near if own == min(items) or text[own].upper() == letters[0]]
         weak |= dict.fromkeys(items, Role.CHOSEN) | dict.fromkeys(firsts, Role.DECLARED)
     kept = [

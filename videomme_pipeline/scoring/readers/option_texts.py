@@ -102,13 +102,11 @@ def set_answer_mark_aside(text: str, texts: OptionTexts) -> str:
     if not mark or "\nB:" in text or Letter.A not in texts:
         return text
     line = text[mark.end() :].partition("\n")[0]
-    stated = [
-        letter
-        for letter, option in texts.items()
-        if any(option.match(line, word.start) for word in words_from(line))
-    ]
-    is_mark = line.startswith(" A ") or line.strip().isdecimal() or len(stated) == 1
-    return blank_spans(text, [mark.span()]) if not line or ("A" not in stated and is_mark) else text
+    starts = [word.start for word in words_from(line)]
+    stated = [key for key, own in texts.items() if any(own.match(line, at) for at in starts)]
+    is_other = line.startswith(" A ") or line.strip().isdecimal() or len(stated) == 1
+    is_label = line and ("A" in stated or not is_other)
+    return text if is_label else blank_spans(text, [mark.span()])
 
 
 def words_from(text: str, start: int = 0, end: int | None = None) -> Iterator[Word]:

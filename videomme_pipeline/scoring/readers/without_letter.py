@@ -53,8 +53,7 @@ def read_repeated_option(answer: str, texts: OptionTexts) -> Reading | None:
     statement = set_markup_aside(answer)
     if not texts or not statement.strip():
         return None
-    paragraphs = [match.span() for match in _PARAGRAPH.finditer(statement)]
-    repeated = [_repeated(statement, texts, paragraph) for paragraph in paragraphs]
+    repeated = [_repeated(statement, texts, own.span()) for own in _PARAGRAPH.finditer(statement)]
     sentences = [_repeated(statement, texts, sentence) for sentence in _sentences(statement)]
     if len({option.letter for option in (*repeated, *sentences) if option}) > 1:
         return NO_LETTER
