@@ -410,9 +410,9 @@ def _read_cut_discussion(text: str, letters: Sequence[Letter]) -> Reading | None
 _LABEL = re.compile(
     rf"([A-Na-n])(?![{WORD_LETTER}])(?<![{WORD_LETTER}'.].)(?![*_)\]]*(?:,|,?[ ](?:and|or)[ ]))"
     r"(?:[*_`\"')\]]{0,3}[ \t]?(?:[.):|=(]|(?<=[)\]])(?=[ \t]))"
-    r"|(?:(?<=\n.)|(?<=- .))(?=[ \t][^\w\s])|(?:(?<=\n.)|(?<=\n\(.)|(?<=- .))\Z)"
+    r"|(?:(?<=\n.)|(?<=- .))(?=[ \t][^\w\s])|(?:(?<=\n.)|(?<=\n[ (].)|(?<=\n[ ]{3}.)|(?<=- .))\Z)"
 )
-_BARE_ITEM = re.compile(r"(?:\w\w|[\d:])\W*\n\s*(?:[-•]|[B-N\d]+[.)])[ *]*(?:\w+ )?([A-Na-n])\s*\Z")
+_BARE_ITEM = re.compile(r"[\w:]\W*\n\s*(?:[-•]|[B-N\d]+[.)])[ *]*(?:\w+ )?([A-Na-n])\s*\Z")
 """A last item that is one letter: a word that was cut off, or the next option of a list."""
 _LAST_PARAGRAPH = re.compile(r"\n\s*\n[^\w\n]*\Z")
 _UNFINISHED = re.compile(r"(?:[^\n]|\n[ \t]*[-*•])*[.:][^\w\n]+\w[^.!?\n]*\Z(?<![.!?*\"')])")
@@ -433,20 +433,20 @@ def _list_items(text: str, last_letter: str) -> dict[int, bool]:
     labels = list(_LABEL.finditer(text))
     if not labels:
         return {}
+    counts = Counter(label[1].upper() for label in labels)
     above = text[: labels[-1].start()].rstrip(" \n*(-").rpartition("\n")[2].lower()
     rest = text[labels[-1].end() :].rstrip()
-    is_cut_off = rest[-1:].isalnum() or rest[-1:] == ":"
-    is_cut_off = is_cut_off or (not rest and text.rstrip("\n")[-1:] in ".: ")
+    is_cut_off = rest[-1:].isalnum() or (rest or text.rstrip("\n"))[-1:] in (":" if rest else ".: ")
     is_list = is_cut_off or any(word in above for word in ("let's", "i'll", "options"))
-    is_begun = above.endswith(":") and is_list
+    is_begun = (above.endswith(":") and is_list) or above.startswith("step 1")
     if not is_begun and "\n\n" not in rest:
         start = max(0, labels[-1].start() - _NEAR)
         names = "".join(label[1].upper() for label in labels[-3:])
         is_third = names[2:] and names in _ALPHABET and len(text) - labels[-1].end() > 2
         is_next = names[1:] and names[-2:] in _ALPHABET
-        is_bare = labels[-1].end() == len(text) and names[-1] != last_letter
-        is_line = is_next and "\n" in text[labels[-2].start() - 3 : labels[-2].start()]
-        is_item = is_third or (is_next and (is_cut_off or (is_bare and is_line)))
+        is_line = is_next and text[: labels[-2].start()].rstrip(" *(-").endswith("\n")
+        is_bare = is_line and labels[-1].end() == len(text) and names[-1] != last_letter
+        is_item = is_third or counts[names[-1]] > 3 or (is_next and (is_cut_off or is_bare))
         if not is_item and _LAST_PARAGRAPH.search(text, start, labels[-1].start()):
             labels.pop()
     listed = _in_sequence(text, labels)
@@ -455,7 +455,6 @@ def _list_items(text: str, last_letter: str) -> dict[int, bool]:
     is_option = numbered and numbers[labels[numbered[0]].start()]
     if numbered[1:] or is_option or (numbered and _UNFINISHED.match(text, labels[-1].end())):
         listed.update(numbered)
-    counts = Counter(label[1].upper() for label in labels)
     is_repeated = counts["A"] > 2 or sum(count > 2 for count in counts.values()) > 1
     if (listed and is_repeated) or (len(counts) > 1 and _LIST_FROM_A.fullmatch(text)):
         listed.update(range(len(labels)))  # lists that repeat until the response ends, or have gaps
