@@ -205,6 +205,8 @@ STEPS = "To determine how many boxes are left, let's follow these steps:\n\n"
         "A. 7 boxes\nB. 8 boxes\nC. 11 boxes\nD. 12 boxes\n\nStep 1: Name the number.\nA. 7 boxes",
         "\n\n".join(["A. 8 boxes\nC. 11 boxes\nD. 12 boxes"] * 4 + ["A. 7 boxes"]),
         STEPS + "There are 12 boxes.\n\n\\[ 12 - 1 = 1",
+        "He counts:\n\\[\n   7 + 1 = 8\n\\]\n7",
+        "What can be told:\n- **Option A: 7 boxes**\n   - It is not.\n- **Option B: A",
         "The truck brings 12 boxes.\n\nLet's look at each frame:\n\n- Frame 1: A man lifts one.",
         STEPS + "1. **Option A: 7 boxes**\n   - Nobody counts seven.",
         STEPS + "A. 7 boxes\n- Nobody counts seven.\n\nB",
@@ -239,6 +241,11 @@ def test_an_answer_that_is_not_finished_names_no_option(response: str) -> None:
             "B",
         ),
         ("11 boxes", "C"),
+        (
+            "The answer is (A).\n\nStep 3: The third option is C.\nStep 6: The sixth option is D",
+            "A",
+        ),
+        ("The answer is 7 boxes.\n\nStep 3: The count.\n\nD. 12 boxes\n\nD. 7 boxes", "D"),
     ],
 )
 def test_a_finished_answer_is_read(response: str, expected: str) -> None:

@@ -302,6 +302,8 @@ AREAS = ("11 cm²", "12 cm²", "13 cm²", "14 cm²")
         (r"\boxed{30 \text{ seconds}}", TIMES, "B"),
         (r"\boxed{30}", TIMES, "B"),
         (r"\boxed{\frac{2}{3}}", ("1/3", "2/3"), "B"),
+        (r"\boxed{9}", ("Platform 4", "Platform 9", "Track 5", "None"), "B"),
+        (r"\boxed{5}", ("sqrt(5)", "Gate 15", "Gates 5 and 15", "None"), None),
         (r"\boxed{30 \text{ minutes}}", TIMES, None),
         (r"A B C=\boxed{13 \mathrm{~cm}^{2}}", AREAS, "C"),
         (r"Option B shows 12 cm². \boxed{13}", AREAS, "C"),

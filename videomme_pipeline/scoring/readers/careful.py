@@ -60,7 +60,8 @@ def read_careful(response: str, letters: Sequence[Letter], options: Sequence[str
         answer = answer[: max((own.end() for own in PATTERNS["prose"].finditer(answer)), default=0)]
     by_letter = dict(zip(letters, options, strict=False))
     value = without_letter.read_final_value(folded, text, _marked(answer), by_letter)
-    if value is not None and value.letter:
+    is_last = reading.letter and reading.span and value and value.span and value.span < reading.span
+    if value is not None and value.letter and not is_last:
         return value
     is_list = reading.rule == "several_letters" and "\n" in text.strip()
     if reading.letter or is_list or reading.rule == "letter_not_offered":

@@ -161,7 +161,8 @@ def _role_after_fillers(written: WrittenLetter) -> Role:
 def _role_after_mark(written: WrittenLetter, phrase: _Phrase) -> Role:
     """The role of a letter after a colon or dash: "Correct option: C", "Output: C"."""
     label = [word for word in phrase.subject if word not in MARKS and word != ","]
-    if _introduces_list(label) or label[-1:] == ["analysis"]:
+    is_item = label[1:] and len(label[-1]) == 1 and _means_option(label[-2])  # "Option C: A dog"
+    if is_item or _introduces_list(label) or label[-1:] == ["analysis"]:
         return Role.MENTION
     if any(map(_announces, label)):
         return Role.DECLARED
@@ -170,9 +171,8 @@ def _role_after_mark(written: WrittenLetter, phrase: _Phrase) -> Role:
     if not label or label[-1] in SETS["conclusions"]:  # "The woman is a nurse, so: A"
         return Role.ALONE if written.is_statement else Role.MENTION
     is_direct = not phrase.between or phrase.names_option
-    is_name = written.letter != "A" or written.tail or written.enclosed or written.first
-    is_name = is_name or label[-1].isdecimal()  # not "First event: A"
-    is_short = phrase.announcing == ":" and len(label) <= 3 and is_name
+    is_name = written.letter != "A" or written.tail or written.first or label[-1].isdecimal()
+    is_short = phrase.announcing == ":" and len(label) <= 3 and is_name  # not "First scene: A"
     is_value = written.is_statement or written.has_text or written.tail.startswith(". ")
     is_result = phrase.announcing in ARROWS or (written.enclosed and written.last)
     is_chosen = is_direct and is_value and (is_short or is_result)

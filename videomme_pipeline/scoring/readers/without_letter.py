@@ -132,7 +132,7 @@ _MARKS = (
     (re.compile(r"(?<=\d),(?=\d{3}(?!\d))"), ""),
     (re.compile(r"[\s{}$\\~*_`\"'()]|[.,;:]+$"), ""),
 )
-_NUMBER = re.compile(r"([-−]?[\d./√π]+)([^\W\d_]*[²³]?)")
+_NUMBER = re.compile(r"(?:(?!sqrt|frac)[A-Za-z]{4,})?([-−]?[\d./√π]+)([^\W\d_]*[²³]?)")
 
 
 def read_final_value(
