@@ -161,8 +161,8 @@ def _role_after_fillers(written: WrittenLetter) -> Role:
 def _role_after_mark(written: WrittenLetter, phrase: _Phrase) -> Role:
     """The role of a letter after a colon or dash: "Correct option: C", "Output: C"."""
     label = [word for word in phrase.subject if word not in MARKS and word != ","]
-    is_item = label[1:] and len(label[-1]) == 1 and _means_option(label[-2])  # "Option C: A dog"
-    if is_item or _introduces_list(label) or label[-1:] == ["analysis"]:
+    is_text = label[1:] and len(label[-1]) == 1 and _means_option(label[-2])  # "Option C: A dog"
+    if (is_text and not written.enclosed) or _introduces_list(label) or label[-1:] == ["analysis"]:
         return Role.MENTION
     if any(map(_announces, label)):
         return Role.DECLARED
