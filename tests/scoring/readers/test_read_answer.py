@@ -193,8 +193,8 @@ def test_careful_reads_responses_that_repeat_options() -> None:
         (slice(6_907, 7_292), 0, 0, 3),
         (slice(7_292, 7_546), 0, 0, 1),
         (slice(7_546, 8_017), 0, 0, 2),
-        (slice(8_017, 8_433), 0, 0, 1),
-        (slice(8_433, None), 1, 0, 3),
+        (slice(8_017, 8_433), 0, 0, 2),
+        (slice(8_433, None), 0, 0, 3),
     ],
 )
 def test_careful_reads_responses_about_videos(
