@@ -60,7 +60,7 @@ def read_careful(response: str, letters: Sequence[Letter], options: Sequence[str
         answer = answer[: max((own.end() for own in PATTERNS["prose"].finditer(answer)), default=0)]
     by_letter = dict(zip(letters, options, strict=False))
     value = without_letter.read_final_value(folded, text, _marked(answer), by_letter)
-    is_last = reading.letter and reading.span and value and value.span and value.span < reading.span
+    is_last = value and reading.letter and (reading.span or (0, 0)) > (value.span or (0, 0))
     if value is not None and value.letter and not is_last:
         return value
     is_list = reading.rule == "several_letters" and "\n" in text.strip()
@@ -439,7 +439,7 @@ def _list_items(text: str, last_letter: str) -> dict[int, bool]:
     rest = text[labels[-1].end() :].rstrip()
     is_cut_off = rest[-1:].isalnum() or (rest or text.rstrip("\n"))[-1:] in (":" if rest else ".: ")
     is_list = is_cut_off or any(word in above for word in ("let's", "i'll", "options"))
-    is_begun = (above.endswith(":") and is_list) or above.startswith("step 1")
+    is_begun = (above.endswith(":") and is_list) or above.startswith("step 1:")
     if not is_begun and "\n\n" not in rest:
         start = max(0, labels[-1].start() - _NEAR)
         names = "".join(label[1].upper() for label in labels[-3:])

@@ -169,7 +169,7 @@ def _normal(text: str) -> str:
 
 
 def _equal_numbers(option: str, value: str) -> bool:
-    """True if both are the same number, and at most one of them has a unit."""
+    """True if both are the same number ("Platform 9" is 9), and at most one of them has a unit."""
     a, b = _NUMBER.fullmatch(option), _NUMBER.fullmatch(value)
     return a is not None and b is not None and a[1] == b[1] and "" in (a[2], b[2])
 
