@@ -73,6 +73,7 @@ def test_a_row_of_the_dataset_in_a_log_has_no_option_for_its_mark(tmp_path: Path
     annotations, log = tmp_path / "lvb_val.json", tmp_path / "samples.jsonl"
     annotations.write_text(json.dumps([LVB]))
     doc = {k: v for k, v in LVB.items() if k != "candidates"} | {"duration": 12.5}
+    doc["level"] = "L1-Perception"  # a number in Video-MME-v2
     doc |= {f"option{n}": text for n, text in enumerate([*LVB["candidates"], "N/A"])}  # type: ignore[misc]
     sample = {"doc_id": 0, "doc": doc, "target": "2", "filtered_resps": ["C"]}
     log.write_text(json.dumps(sample) + "\n")

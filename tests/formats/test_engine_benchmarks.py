@@ -56,6 +56,21 @@ def test_the_random_letters_of_sglang_omni_do_not_count(tmp_path: Path) -> None:
     assert list(run.stored.failures.values()) == ["error: 503"]
 
 
+@pytest.mark.parametrize(
+    ("content", "column"),
+    [(OMNI, "videomme_eval_items.*.predicted"), (SGLANG, "per_sample.*.predicted")],
+)
+def test_each_item_that_a_column_names_is_one_row(
+    tmp_path: Path, content: Any, column: str
+) -> None:
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps(content))
+    report = score_file(path, ScoreOptions(columns={"prediction": column}))
+    items = next(value for value in content.values() if isinstance(value, list))
+    assert len(report.rows) == len(items)
+    assert not any("copies" in note for note in report.notes)
+
+
 @pytest.mark.parametrize("content", [OMNI, SGLANG], ids=["vllm-omni", "sglang-omni"])
 def test_two_files_of_an_engine_pass_a_gate_without_options(tmp_path: Path, content: Any) -> None:
     for name in "ab":

@@ -113,6 +113,8 @@ ERRORS = (
     "[ERROR]",
     "This model's maximum context length is 32768 tokens.",
     "Cannot connect to host localhost:8000",
+    "HTTPSConnectionPool(host='x', port=443): Read timed out.",
+    "('Connection aborted.', RemoteDisconnected('Remote end closed connection'))",
     "All 5 attempts failed",
     "Failed to obtain answer via API.",
     "<!DOCTYPE html><html><head>",

@@ -199,7 +199,6 @@ QUESTION = {
         ({"options": "['A. 1"}, "`options` is not a list"),
         ({"answer": "F"}, "`answer` is F, but there are only 4 options"),
         ({"duration": "tiny"}, "`duration` is 'tiny', not short, medium, long"),
-        ({"level": "high"}, "`level` is 'high', not a number"),
     ],
 )
 def test_an_unusable_row_is_reported_and_the_others_are_scored(
@@ -209,6 +208,18 @@ def test_an_unusable_row_is_reported_and_the_others_are_scored(
     report = score_file(path, ScoreOptions())
     assert len(report.rows) == 1
     assert any("row 2 (001-2) left out" in line and note in line for line in report.notes)
+
+
+def test_a_row_without_an_answer_is_left_out_of_a_file_of_indices(tmp_path: Path) -> None:
+    rows = [
+        QUESTION
+        | {"question_id": f"001-{index}", "question": f"{index}?", "answer": answer}
+        | {"options": ["red", "blue", "green", "pink"]}
+        for index, answer in enumerate([0, 1, None, 3])
+    ]
+    report = score_file(write(rows, tmp_path / "rows.json"), ScoreOptions())
+    assert [row.answer for row in report.rows] == ["A", "B", "D"]
+    assert any("row 3 (001-2) left out" in note for note in report.notes)
 
 
 def test_videos_without_questions_are_reported(tmp_path: Path) -> None:

@@ -638,6 +638,22 @@ def test_a_loose_arrow_before_a_damaged_time_is_reported() -> None:
     assert [problem.partition(":")[0] for problem in file.problems] == ["cue 2 (line 6)"]
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "00:00:03,000 --&gt; 00:00:04,000",
+        "00:00:03,000 to 00:00:04,000",
+        "00;00;03,000 -> 00;00;04,000",
+        "00\uff1a00\uff1a03\uff0c000 -> 00\uff1a00\uff1a04\uff0c000",
+        "00:00:03,000",
+    ],
+)
+def test_a_line_of_times_alone_is_reported(line: str) -> None:
+    file = read_srt(TWO_CUES.replace("00:00:03,000 --> 00:00:04,000", line).encode())
+    assert contents(file) == FIRST_AND_SECOND[:1]
+    assert [problem.partition(":")[0] for problem in file.problems] == ["cue 2 (line 6)"]
+
+
 @pytest.mark.parametrize("spoken", ["10:00 - 11:30", "from 10:00:00 - 11:00:00", "1:2:3"])
 def test_times_that_are_said_are_text(spoken: str) -> None:
     file = read_srt(TWO_CUES.replace("first", spoken).encode())

@@ -70,8 +70,7 @@ class DeclaredFacts(Spec):
     strata: tuple[str, ...] = ()
     """Facets whose values a subset represents in proportion."""
     grouping: Grouping | None = None
-    """The rule by which the questions on one video share one score. Facets and the headline score
-    are then about groups."""
+    """The rule by which questions on a video share a score. Facets and headline count groups."""
     mean_of: str | None = None
     """The facet over whose values the headline score is the mean of the accuracies. Without it,
     the headline score is the accuracy, or the group score."""

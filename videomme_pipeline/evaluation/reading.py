@@ -53,8 +53,7 @@ class EvaluationFile(VideoSelection):
     writes it for a video. For frames that are sent as images."""
     reader: ReaderName = ReaderName.CAREFUL
     judge: JudgeSpec | None = None
-    """A model that reads the responses that `careful` cannot read. Scores report its letters and
-    cost separately."""
+    """A model that reads what `careful` cannot. Scores report its letters and cost separately."""
     generation: Generation = Generation()
     questions: Annotated[tuple[Reference, ...], Field(min_length=1)] | Reference | None = None
     """Ids of the only questions to ask: a list, or a file beside the evaluation with one per line

@@ -59,7 +59,8 @@ def with_columns(objects: Sequence[Row], columns: Mapping[str, str], path: Path)
             )
     reached = {name for name, column in columns.items() if column in existing}
     for item in objects:
-        shared = item if len(item) <= _MAX_COLUMNS or not entries else {}
+        kept = item.items() if len(item) <= _MAX_COLUMNS or not entries else ()
+        shared = {name: value for name, value in kept if name not in entries[:1]}
         for keys, entry in _entries(item, entries):
             values = {name: _value(item, name, parts, keys) for name, parts in paths.items()}
             reached |= {name for name, value in values.items() if value is not None}

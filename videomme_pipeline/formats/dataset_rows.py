@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import compress
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -174,11 +175,14 @@ def _letter(answer: str, options: Sequence[str]) -> Letter | None:
 
 
 def with_letters(rows: Sequence[Row], benchmark: str) -> Sequence[Row]:
-    """`rows` with letters instead of indices, if all answers are indices of options.
+    """`rows` with letters instead of indices, if all answers that they have are indices of options.
 
     The indices begin with 0 if one is 0, and with 1 if one is the number of the options.
     """
     answers = [columns.text_in(row.get("answer")) or "" for row in rows]
+    if any(answers) and not all(answers):
+        lettered = iter(with_letters([*compress(rows, answers)], benchmark))
+        return [next(lettered) if own else row for row, own in zip(rows, answers, strict=True)]
     declared = find_benchmark(benchmark).columns
     if declared and declared.answer_is != "letter" and all(declared.answer in r for r in rows):
         return rows  # those of the dataset, whose answers the declaration explains
@@ -269,11 +273,12 @@ def name_of(row: Row, column: str) -> str | None:
 
 
 def _facets(row: Row, benchmark: str) -> Facets:
-    """The declared facets that `row` has: those of `benchmark`, or else of any other one."""
+    """The facets of `benchmark` that `row` has, and texts that are facets of any other one."""
     declared = find_benchmark(benchmark)
     row = with_dataset_names(row, declared.facets)
     others = (facet for other in registered_benchmarks() for facet in other.published_facets)
-    kinds = {facet.column: facet.kind for facet in (*others, *declared.facets)}
+    kinds: dict[str, type] = {facet.column: facet.kind for facet in others if facet.kind is str}
+    kinds |= {facet.column: facet.kind for facet in declared.facets}
     names = ("duration", declared.group_facet)
     closed = {facet.column: facet.values for facet in declared.facets if facet.column in names}
     values = {name: _facet(row, name, kind, closed.get(name)) for name, kind in kinds.items()}

@@ -42,6 +42,8 @@ _LOOSE_ARROW = re.compile(rf"^(\s*{_LONG_TIME})\W{{1,7}}(?=\d+:)", re.ASCII)
 """The start of a line with two times, and something else than an arrow: `->` or a dash."""
 _CLOCK = re.compile(r"\d\s*:\s*\d", re.ASCII)
 _CLOCK_AFTER_ARROW = re.compile(r"-->\s*-?\d+\s*:\s*\d", re.ASCII)
+_STAMP = r"\W{0,4}\d{1,4}\W\d{1,2}\W\d{1,2}\W\d{1,3}\W{0,7}"
+_ONLY_TIMES = re.compile(rf"{_STAMP}(?:(?:to\W|gt;)?{_STAMP})?", re.ASCII)
 _INDEX = re.compile(r"\s*\d+\s*", re.ASCII)
 _STYLE_TAG = re.compile(
     r"</?(?:font|i|b|u|s|em|strong|span|ruby|rt|c|v|lang)\b[^<>]*>", re.IGNORECASE
@@ -389,7 +391,7 @@ def _blocks(lines: list[str]) -> Iterator[tuple[int, _Block]]:
     timings = [
         (index, timing)
         for index, line in enumerate(map(_with_arrow, lines))
-        if "-->" in line and ((timing := _TIMING.search(line)) or _is_broken_timing(line))
+        if (timing := _TIMING.search(line) if "-->" in line else None) or _is_broken_timing(line)
     ]
     ends = [*(index for index, _ in timings[1:]), None]
     for (start, timing), end in zip(timings, ends, strict=False):
@@ -402,7 +404,9 @@ def _with_arrow(line: str) -> str:
 
 
 def _is_broken_timing(line: str) -> bool:
-    """True if a line has a part of a time directly after an arrow, or before it without a `>`."""
+    """True for a line of times alone, a part of one after an arrow, or before it without a `>`."""
+    if "-->" not in line:
+        return line[:1].isdigit() and _ONLY_TIMES.fullmatch(line) is not None
     before_arrows = (part.rpartition(">")[2] for part in line.split("-->")[:-1])
     return any(map(_CLOCK.search, before_arrows)) or bool(_CLOCK_AFTER_ARROW.search(line))
 

@@ -202,6 +202,11 @@ def test_an_odd_field_that_the_answer_does_not_need_is_unknown(field: str, value
             completion({"content": "A"}, error={"code": 429, "message": "slow down"}),
             FailureKind.RATE_LIMITED,
         ),
+        (completion({"content": "A"}, error="upstream error"), FailureKind.SERVER_ERROR),
+        (
+            b'{"choices": [{"message": {"content": "A"}, "error": "upstream error"}]}',
+            FailureKind.SERVER_ERROR,
+        ),
         (b'{"error": {"code": 429, "message": "slow down"}}', FailureKind.RATE_LIMITED),
         (
             b'{"error": {"code": "rate_limit_exceeded", "message": "slow down"}}',

@@ -134,8 +134,7 @@ class _Slices(Spec):
 
 
 class _Patches32(Spec):
-    """`multiplier` tokens per patch of 32 × 32 pixels of a picture that is reduced to `max_side`
-    and to `max_patches`."""
+    """`multiplier` tokens per patch of 32 × 32 pixels of a picture reduced to the two limits."""
 
     multiplier: float
     max_side: int

@@ -66,7 +66,7 @@ class _Message(Fields):
 class _Choice(Fields):
     message: _Message
     finish_reason: OrNone[Text] = None
-    error: OrNone[ErrorDetail] = None
+    error: OrNone[ErrorDetail | Text] = None
 
 
 class ReportedUsage(Fields):
@@ -87,7 +87,7 @@ class _Completion(Fields):
     usage: OrNone[ReportedUsage] = None
     cache_n: Tokens = _at("timings", "cache_n")
     """The cached tokens that llama.cpp reports."""
-    error: OrNone[ErrorDetail] = None
+    error: OrNone[ErrorDetail | Text] = None
 
 
 class _ConstrainedAnswer(Fields):
@@ -112,8 +112,9 @@ def read_reply(content: bytes, spec: EndpointSpec, request: Request) -> Reply:
         raise _malformed(content, f"not a chat completion: {field}: {first['msg']}") from error
     choice = completion.choices[0]
     if stated := completion.error or choice.error:
-        code = None if stated.code is None else str(stated.code)
-        raise failure_in_body(stated.message[:MAX_MESSAGE_CHARACTERS], code)
+        detail = ErrorDetail(message=stated) if isinstance(stated, str) else stated
+        code = None if detail.code is None else str(detail.code)
+        raise failure_in_body(detail.message[:MAX_MESSAGE_CHARACTERS], code)
     message = choice.message
     profile = spec.endpoint_profile
     text, thought = split_reasoning(message.text, choice.finish_reason)
