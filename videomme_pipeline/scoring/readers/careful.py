@@ -289,7 +289,7 @@ def _without_lists(
     listed = [text[start].upper() for start in items]
     if lines[1:] or [*dict.fromkeys(listed)][: len(letters)] == [*letters]:
         near = [start for start, count in breaks.items() if count < 2]
-        firsts = [own for own in near if own == min(items) or text[own].upper() == letters[0]]
+        firsts = [at for at in near if at == next(iter(items)) or text[at].upper() == letters[0]]
         weak |= dict.fromkeys(items, Role.CHOSEN) | dict.fromkeys(firsts, Role.DECLARED)
     kept = [
         candidate
