@@ -61,7 +61,7 @@ class Columns(Spec):
     """The id in the names of the files, if it is not `video_id`."""
     question: str
     options: str | tuple[str, ...] | None = None
-    """The column with all options, or one each. Without it, they are the question's last lines."""
+    """The column with all options, or a column per option. Default: the question's last lines."""
     options_are: OptionsKind = "any"
     missing_options: tuple[str, ...] = ()
     """Texts that stand for no option, besides an empty cell. Only the last options may be missing,

@@ -87,7 +87,7 @@ class Declaration(DeclaredFacts):
     videos: RelativePath = "."
     """Folder of the videos."""
     subtitles: RelativePath | None = None
-    """Folder of the subtitle files, which have the names of the videos without `subtitle_file`."""
+    """Folder of the subtitles. Without `subtitle_file`, a file is named like its video."""
     columns: Columns
     letters: int = Field(default=4, ge=2, le=len(Letter))
     """The largest number of options of a question."""

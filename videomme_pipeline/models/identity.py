@@ -12,7 +12,7 @@ from blake3 import blake3
 HASH_BYTES = 12
 """Length of a hash in an identity."""
 _OF_MODEL = ("kind", "profile", "name", "model", "revision", "engine", "version")
-"""The keys that identify the model. The others: addresses, paths, prices, secrets and limits."""
+"""The keys that identify the model. The others: addresses, paths, prices, variables and limits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

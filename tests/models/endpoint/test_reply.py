@@ -203,6 +203,12 @@ def test_an_odd_field_that_the_answer_does_not_need_is_unknown(field: str, value
             FailureKind.RATE_LIMITED,
         ),
         (completion({"content": "A"}, error="upstream error"), FailureKind.SERVER_ERROR),
+        (completion({"content": "A"}, error={"code": 429}), FailureKind.RATE_LIMITED),
+        (
+            b'{"choices": [{"message": {"content": "A"}, "error": {"code": 502}}]}',
+            FailureKind.SERVER_ERROR,
+        ),
+        (b'{"error": {"code": 429}}', FailureKind.RATE_LIMITED),
         (
             b'{"choices": [{"message": {"content": "A"}, "error": "upstream error"}]}',
             FailureKind.SERVER_ERROR,

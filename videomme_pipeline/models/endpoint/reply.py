@@ -111,10 +111,10 @@ def read_reply(content: bytes, spec: EndpointSpec, request: Request) -> Reply:
         field = ".".join(map(str, first["loc"])) or "body"
         raise _malformed(content, f"not a chat completion: {field}: {first['msg']}") from error
     choice = completion.choices[0]
-    if stated := completion.error or choice.error:
-        detail = ErrorDetail(message=stated) if isinstance(stated, str) else stated
-        code = None if detail.code is None else str(detail.code)
-        raise failure_in_body(detail.message[:MAX_MESSAGE_CHARACTERS], code)
+    stated = completion.error or choice.error
+    detail = ErrorDetail(message=stated) if isinstance(stated, str) else stated
+    if detail and (detail.message or detail.code):
+        raise failure_in_body((detail.message or "")[:MAX_MESSAGE_CHARACTERS], str(detail.code))
     message = choice.message
     profile = spec.endpoint_profile
     text, thought = split_reasoning(message.text, choice.finish_reason)

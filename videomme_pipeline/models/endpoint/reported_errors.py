@@ -56,7 +56,7 @@ _KNOWN_ERRORS = tuple(
 class ErrorDetail(Fields):
     """An error that an endpoint describes."""
 
-    message: Text
+    message: OrNone[Text] = None
     code: OrNone[Text | int] = None
 
 
@@ -144,7 +144,8 @@ def error_in(answer: HttpResponse) -> tuple[str, str | None]:
     try:
         problem = _ErrorBody.model_validate(orjson.loads(answer.content)).error
         code = None if problem.code is None else str(problem.code)
-        message = problem.message.partition(" on data=")[0]  # vLLM adds the values of pixels
+        text = problem.message or answer.content.decode("utf-8", "replace")
+        message = text.partition(" on data=")[0]  # vLLM adds the values of pixels
         return message[:MAX_MESSAGE_CHARACTERS], code
     except (orjson.JSONDecodeError, ValidationError):
         moved_to = answer.headers.get("location")

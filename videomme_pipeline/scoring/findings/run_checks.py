@@ -45,7 +45,7 @@ _MOST_OF_A_LETTER = 4
 """Characters of a response that is a letter only, such as `(B).`."""
 _READER_SPREAD_POINTS = 1.0
 _LARGEST_ERROR, _TOO_ACCURATE = 0.03, 0.98
-"""With a larger error, an accuracy near guessing proves nothing. Experts: 95% of Video-MME-v2."""
+"""Above this standard error, an accuracy near guessing proves nothing. Experts: 95% of v2."""
 _MISPLACED_P_VALUE = 1e-6
 _SHOWN_SETTINGS = frozenset({"sampling", "alignment", "template"})
 """Settings that change what the model is shown. Others may have no effect for a good reason: one
