@@ -230,7 +230,7 @@ def test_a_question_fails_if_the_endpoint_asks_to_wait_beyond_its_deadline(tmp_p
 
 
 def test_a_question_without_an_answer_at_the_deadline_fails(tmp_path: Path) -> None:
-    plan = RequestPlan(evaluation="test", limits=Limits(concurrency=4, deadline_seconds=1.0))
+    plan = RequestPlan(evaluation="test", limits=Limits(concurrency=4, deadline_seconds=5.0))
     with ModelServer(delay_seconds=30) as server:
         (response,) = ask(tmp_path / "journal", videos(1, 1), model_at(server), plan)
     assert response.failure is FailureKind.DEADLINE
