@@ -1636,6 +1636,22 @@ B | So the answer is B, i.e., the second one.
 D | Among A, B and C, D is missing, but option D lists exactly these scenes.
 """
 
+STEPS = r"""
+D | 1. The answer is A.\n2. The answer is B.\n3. The answer is C.\n\nThe answer is D.
+B | Step 1: He runs, so the answer is A.\nStep 2: He swims, so the answer is B.\nStep 3: He reads, so the answer is C.\n\nBased on these steps, the correct answer is B.
+D | **Step 1:** The answer is A.\n**Step 2:** The answer is B.\n**Step 3:** The answer is C.\n\nTherefore, the correct option is (D). This is because she waits.
+D | 1. Die Antwort ist A.\n2. Die Antwort ist B.\n3. Die Antwort ist C.\n\nDie richtige Antwort ist D.
+D | 1. 答案是A。\n2. 答案是B。\n3. 答案是C。\n\n因此，正确答案是D。
+- | 1. The answer is A.\n2. The answer is B.\n3. The answer is C.\n\nThe answer is not D.
+- | 1. The answer is A.\n2. The answer is B.\n3. The answer is C.\n\nSo the answer is C or D.
+- | 1. The answer is A.\n2. The answer is B.\n3. The answer is C.\n\nIf the cat is gone, the answer is D.
+- | 1. The answer is A.\n2. The answer is B.\n3. The answer is C.\n\nThe answer is D.\n\nThe answer is B.
+- | 1. The answer is A.\n2. The answer is B.\n3. The answer is C.\n\n4. The answer is D.
+- | The answer is A. The answer is B. The answer is C.\n\nThe answer is D.
+- | The answer is A.\n\nThe answer is B.\n\nThe answer is C.\n\nThe answer is D.
+- | 1. The answer is A.\n2. The answer is B.\n\nThe answer is C.\n\nQuestion: Who?\n1. The answer is D.\n2. The answer is A.\n\nThe answer is B.
+"""
+
 TABLES = {
     "bare": BARE,
     "labelled": LABELLED,
@@ -1658,6 +1674,7 @@ TABLES = {
     "no part of the answer": NO_PART_OF_THE_ANSWER,
     "none of them": NONE_OF_THEM,
     "singled out": SINGLED_OUT,
+    "steps": STEPS,
 }
 
 

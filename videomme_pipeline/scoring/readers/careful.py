@@ -143,7 +143,10 @@ def _without_prompt(text: str, letters: Sequence[Letter]) -> str:
     turn = PATTERNS["assistant_turn"].search(text)
     asked = "\n" + text[: turn.start()] if turn else ""
     question = PATTERNS["prompt"].search(asked)
-    if not turn or not question or _read_answer(asked[: question.start()], letters, {}).letter:
+    before = asked[: question.start()] if question else ""
+    values = (own.end() for own in PATTERNS["declares"].finditer(before))
+    is_answered = any(before[end : end + 1].isdigit() for end in values)
+    if not turn or not question or is_answered or _read_answer(before, letters, {}).letter:
         return text
     return blank_spans(text, [(0, turn.end())])
 
@@ -244,6 +247,8 @@ def _read_text(text: str, letters: Sequence[Letter], labelled: Mapping[int, Span
         candidates = given[:1]  # "B. Red⏎⏎Question: …"
     if not candidates:
         return NO_LETTER
+    if not added and _concludes_steps(text, candidates):
+        candidates = candidates[-1:]
     is_several = _answers_several_questions(text, candidates)
     text = _without_added_question(text, candidates[0].end)
     answers = {letter or words.lower() for letter, words in _ANSWER_CONTENT.findall(text)}
@@ -325,6 +330,19 @@ def _is_last_line(text: str, candidates: Sequence[_Candidate]) -> bool:
         return False
     is_line = _LAST_LINE_BEGINS.search(text, max(0, last.start - _NEAR), last.start) is not None
     return last.role is Role.DECLARED or (last.role is Role.ALONE and is_line)
+
+
+def _concludes_steps(text: str, candidates: Sequence[_Candidate]) -> bool:
+    """True if the last letter is the only one that a paragraph after numbered steps declares."""
+    ends = [
+        own
+        for own in candidates
+        if own.role is Role.DECLARED
+        and not own.is_of_case
+        and PATTERNS["conclusion"].search(text, max(0, own.start - 2 * _NEAR), own.start)
+    ]
+    is_only = ends[-1:] == [candidates[-1]] and len({own.letter for own in ends}) == 1
+    return is_only and len(PATTERNS["step"].findall(text, 0, ends[-1].start)) > 1
 
 
 def _decide(text: str, candidates: Sequence[_Candidate], letters: Sequence[Letter]) -> Reading:

@@ -34,7 +34,7 @@ class RegisteredReader:
 
 
 READERS: Mapping[ReaderName, RegisteredReader] = {
-    ReaderName.CAREFUL: RegisteredReader(read_careful, version="40"),
+    ReaderName.CAREFUL: RegisteredReader(read_careful, version="41"),
     ReaderName.OFFICIAL_V1: RegisteredReader(published.OFFICIAL_V1),
     ReaderName.OFFICIAL_V1_FIRST_RELEASE: RegisteredReader(published.OFFICIAL_V1_FIRST_RELEASE),
     ReaderName.OFFICIAL_V2: RegisteredReader(published.OFFICIAL_V2),

@@ -132,6 +132,7 @@ _MARKS = (
     (re.compile(r"(?<=\d),(?=\d{3}(?!\d))"), ""),
     (re.compile(r"[\s{}$\\~*_`\"'()]|[.,;:]+$"), ""),
 )
+_NUMBER_WORD = re.compile(rf"\b(?:{'|'.join(NUMBERS)})\b", re.IGNORECASE)
 _NUMBER = re.compile(r"(?:(?!sqrt|frac)[A-Za-z]{4,})?([-−]?[\d./√π]+)([^\W\d_]*[²³]?)")
 
 
@@ -162,7 +163,7 @@ def read_final_value(
 
 
 def _normal(text: str) -> str:
-    normal = fold(text)
+    normal = _NUMBER_WORD.sub(lambda word: NUMBERS[word[0].lower()], fold(text))
     for pattern, plain in (*_LATEX, *_MARKS) if "\\" in normal else _MARKS:
         normal = pattern.sub(plain, normal)
     return normal
