@@ -35,7 +35,7 @@ _LETTER = re.compile(r"\(?([A-N])\)?\s*[.:)]?")
 
 _log = logging.getLogger(__name__)
 _MAX_CELL_CHARACTERS = 1 << 30
-_OPTION_COLUMN = re.compile(r"(?:option|choice|a)?([0-9]|[a-n])")
+_OPTION_COLUMN = re.compile(r"(option|choice|a)?(?:([a-n])|(\d\d?))", re.ASCII)
 _HALF_CHARACTER = re.compile("[\ud800-\udfff]")
 _WHOLE_NUMBER = re.compile(r"(?:[^\W\d_]+[\s_-]*)?(-?\d{1,18})(?:\.0+)?")
 
@@ -111,14 +111,19 @@ def columns_with(content: str, names: Iterable[str]) -> list[str]:
 
 
 def option_columns(names: Iterable[str]) -> list[str]:
-    """The columns of the single options, such as A, B and C, or `option0` and `option1`."""
-    by_form: dict[str, list[str]] = defaultdict(list)
-    for name in sorted(names):
-        plain = plain_name(name)
-        if _OPTION_COLUMN.fullmatch(plain):
-            by_form[plain[:-1]].append(name)
-    columns = max(by_form.values(), key=len, default=[])
-    return columns if len(columns) > 1 else []
+    """The columns of the single options, such as A, B and C, or `option0` and `option1`.
+
+    A column that is not there has the name "", so that no option gets the letter of another one.
+    """
+    by_form = defaultdict[tuple[str, bool], dict[int, str]](dict)
+    for name in names:
+        if match := _OPTION_COLUMN.fullmatch(plain_name(name)):
+            number = ord(match[2]) - ord("a") if match[2] else int(match[3])
+            by_form[match[1], match[2] is None][number] = name
+    form, columns = max(by_form.items(), key=lambda own: len(own[1]), default=(None, {}))
+    first = 1 if form and form[1] and 0 not in columns else 0
+    numbers = range(first, 1 + max(columns, default=0))
+    return [columns.get(number, "") for number in numbers] if len(columns) > 1 else []
 
 
 def read_rows(path: Path, inner: str | None = None) -> list[Cells]:
@@ -230,7 +235,9 @@ def _read(path: Path) -> list[Cells]:
         return _objects([parse_json(line) for line in text.split("\n") if line.strip()])
     value = parse_json(text)
     if isinstance(value, dict):
-        value = pandas_rows(value) or list(value.values())
+        labelled = value.items()
+        rows = [{"id": k, **row} if isinstance(row, dict) else row for k, row in labelled]
+        value = pandas_rows(value) or rows
     return _objects(value)
 
 
@@ -371,6 +378,9 @@ def without_missing(options: Sequence[object], marks: Collection[str] = ()) -> l
             f"option {chr(ord('A') + gap)} is empty, but a later one is {kept[gap]!r}; correct the "
             "row, because its letters are unclear"
         )
+    own = [letter for text in kept if (letter := split_option(text)[0])]
+    if len({*own}) == len(kept) and "A" in own and not {*own} <= {*[*Letter][: len(own)]}:
+        raise ValueError(f"the options have the letters {', '.join(own)}; correct the row")
     return kept
 
 
@@ -449,10 +459,10 @@ def options_in(cell: object) -> list[Any]:
     """The options in a cell: a list, a map by letter, or a text with one per line."""
     options = list_in(cell)
     if isinstance(options, Mapping):
-        keys: Sequence[str] = sorted(options)
-        if keys and set(Letter).issuperset(keys):
-            keys = [letter for letter in Letter if letter <= keys[-1]]
-        texts = {key: text_in(options.get(key)) for key in keys}
+        keys = sorted(options, key=lambda key: (len(str(key)), str(key)))
+        if not set(Letter).issuperset(keys):
+            return [options[key] for key in keys]
+        texts = {key: text_in(options.get(key)) for key in Letter if key <= max(keys, default="")}
         return [None if text is None else f"{key}. {text}" for key, text in texts.items()]
     if options is not None:
         return list(options)

@@ -107,10 +107,15 @@ def _declaration(  # noqa: PLR0913, PLR0917
     subtitles, subtitle_folder = _column_of_files(
         sample, names, "subtitle_file", folder, subtitle_files
     ) or (None, _common_folder(folder, subtitle_files))
+    if "" in (single := columns.option_columns(names)):
+        letter = chr(ord("A") + single.index(""))
+        raise AnnotationError(
+            f"{file} has columns of single options, but none for {letter}; add it"
+        )
     guesses: dict[str, Any] = {
         "video": video,
         "question": _named(names, "question"),
-        "options": _named(names, "options") or columns.option_columns(names) or None,
+        "options": _named(names, "options") or single or None,
         "answer": _named(names, "answer"),
         "question_id": _ids(rows, _named(names, "question_id")),
         "clip_start": _seconds(sample, _named(names, "clip_start")),

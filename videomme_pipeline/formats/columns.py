@@ -105,7 +105,7 @@ def with_usual_names(row: Row) -> Row:
         return named
     question, options = split_options(text_in(named.get("question")) or "")
     if single := _candidates(tuple(row))[1]:
-        named["options"] = [row[column] for column in single]
+        named["options"] = [row.get(column) for column in single]
     elif len(options) > 1:
         if not any("\n" in option.strip() for option in options[:-1]):
             options[-1] = options[-1].partition("\n")[0]  # instructions follow in a prompt

@@ -50,20 +50,22 @@ class Annotations:
             by_text[columns.without_case_and_spaces(question.question)].append(question)
         return by_text
 
-    def find(self, row: Row, own: Question | None) -> Question | None:
+    def find(self, row: Row, options: Sequence[str], own: Question | None) -> Question | None:
         """The question of `row`, by its id, by its text and its video, or else by its number.
 
-        `own` is the question as the row has it, or None for a row without options.
+        A row with the text and the video of another question has a number of its own as its id.
+        `own` is the question as the row has it, or None if it is not complete.
         """
         question_id, video = name_of(row, "question_id"), name_of(row, "video_id")
-        if question_id and question_id in self.by_id:
-            return self.by_id[question_id]
         # lmms-eval has the text of a question of MLVU as its id.
         text = columns.text_in(row.get("question")) or question_id or ""
         alike = self.by_text.get(columns.without_case_and_spaces(text), ())
         alike = [question for question in alike if _is_about(question, video)]
-        if len(alike) > 1 and own is not None:
-            alike = [q for q in alike if _texts(q) == _texts(own)]
+        if len(alike) > 1 and options:
+            alike = [q for q in alike if _texts(q.options) == _texts(options)]
+        by_id = self.by_id.get(question_id or "")
+        if by_id and (len(alike) != 1 or by_id in alike):
+            return by_id
         if len(alike) == 1:
             return alike[0]
         return None if own or question_id else self.at(row.get("doc_id"))
@@ -108,48 +110,44 @@ def question_of(row: Row, benchmark: str, seen: SeenQuestions) -> Question:
     )
 
 
-def annotated(row: Row, annotations: Annotations) -> tuple[Question, str]:
-    """The question of a row without options, from the annotations, and how the row differs.
+def known_question(
+    row: Row, benchmark: str, seen: SeenQuestions, annotations: Annotations
+) -> tuple[Question, str]:
+    """The question of `row`, from the annotations, and how the row differs from it, or "".
 
-    ValueErrors say that the annotations do not have it, or are not those of the file.
+    The question as the row has it counts if the annotations, which may be those of a part of the
+    benchmark, do not have it. Case and spaces make no difference. ValueErrors say that the row has
+    no question, or that the annotations are not those of the file.
     """
-    question_id, number = name_of(row, "question_id"), row.get("doc_id")
-    question = annotations.find(row, None)
+    question_id, number, answer = name_of(row, "question_id"), row.get("doc_id"), row.get("answer")
+    answer = None if isinstance(answer, Mapping) else columns.text_in(answer)
+    options = _options(row, benchmark) if row.get("options") else ()
+    own = question_of(row, benchmark, seen) if options and answer and row.get("video_id") else None
+    question = annotations.find(row, options, own)
+    if question is None and own:
+        return own, "the dataset does not have its question" if annotations.are_whole else ""
+    text = columns.text_in(row.get("question")) or ""
     if question is None:
         named = f"`question_id` {question_id}" if question_id else f"`doc_id` {number}"
-        by = named if question_id or number is not None else "text and the video of this one"
+        asked = f"text {text[:40]!r} on video {name_of(row, 'video_id')}"
+        by = named if question_id or number is not None else asked
         raise ValueError(f"the annotations have no question with the {by}")
-    answer = row.get("answer")
-    text = (None if isinstance(answer, Mapping) else columns.text_in(answer)) or question.answer
+    asked, known = map(columns.without_case_and_spaces, (text, question.question))
+    if text and known not in asked:  # a prompt contains the question
+        return question, "the question has another text in the dataset"
+    if options and _texts(options) != _texts(question.options):
+        return question, "the options are others in the dataset"
+    answer = own.answer if own else answer or question.answer
     index = question.letters.index(question.answer)
-    is_index = text in (str(index), str(index + 1))
-    if is_index or _letter(text, question.options) == question.answer:
+    is_index = own is None and answer in (str(index), str(index + 1))
+    if is_index or _letter(answer, question.options) == question.answer:
         return question, ""
     if question is annotations.at(number) and not question_id:
         raise ValueError(
-            f"its answer is {text[:40]}, but that of question {question.question_id} in the "
+            f"its answer is {answer[:40]}, but that of question {question.question_id} in the "
             f"annotations is {question.answer}; give the annotations that the file was made with"
         )
-    return question, f"the answer is {text[:40]}, and {question.answer} in the dataset"
-
-
-def known_question(row: Row, own: Question, annotations: Annotations) -> tuple[Question, str]:
-    """The question of a row with options, from the annotations, and how the row differs.
-
-    `own` is the question as the row has it. It counts if the annotations, which may be those of a
-    part of the benchmark, do not have it. Case and spaces make no difference.
-    """
-    question = annotations.find(row, own)
-    if question is None:
-        return own, "the dataset does not have its question" if annotations.are_whole else ""
-    texts = [columns.without_case_and_spaces(text) for text in (own.question, question.question)]
-    if texts[0] and texts[1] not in texts[0]:  # a prompt contains the question
-        return question, "the question has another text in the dataset"
-    if _texts(own) != _texts(question):
-        return question, "the options are others in the dataset"
-    if own.answer is not question.answer:
-        return question, f"the answer is {own.answer}, and {question.answer} in the dataset"
-    return question, ""
+    return question, f"the answer is {answer[:40]}, and {question.answer} in the dataset"
 
 
 def _is_about(question: Question, video: str | None) -> bool:
@@ -160,10 +158,14 @@ def _is_about(question: Question, video: str | None) -> bool:
     return video is None or not names.isdisjoint(ids)
 
 
-def _texts(question: Question) -> list[str]:
-    return [
-        columns.without_case_and_spaces(question.option_text(letter)) for letter in question.letters
+def _texts(options: Sequence[str]) -> list[str]:
+    """The texts of `options` without their own letters, in the form in which they are compared."""
+    labelled = [(split_option(option), option) for option in options]
+    texts = [
+        text if own == letter else option
+        for letter, ((own, text), option) in zip(Letter, labelled, strict=False)
     ]
+    return list(map(columns.without_case_and_spaces, texts))
 
 
 def _letter(answer: str, options: Sequence[str]) -> Letter | None:
@@ -302,15 +304,17 @@ def _facet(
 def _options(row: Row, benchmark: str) -> tuple[str, ...]:
     """The options from a list, a map, a text with one per line (v2), or a list as text."""
     value = row.get("options")
+    if isinstance(value, str) and value.strip()[:1] in ("[", "{", "("):
+        listed = None if len(value) > _MAX_LIST_ITEMS else columns.list_in(value)
+        if listed is None and value.strip()[0] == "[":
+            raise ValueError(f"`options` is not a list: {value[:60]!r}")
+        value = value if listed is None else listed
     if isinstance(value, Mapping):
         value = columns.options_in(value)
-    if isinstance(value, str) and value.lstrip().startswith("["):
-        if len(value) > _MAX_LIST_ITEMS or not isinstance(listed := columns.list_in(value), list):
-            raise ValueError(f"`options` is not a list: {value[:60]!r}")
-        value = listed
     if isinstance(value, str):
         value = [line for line in value.split("\n") if line.strip()]
-    if not isinstance(value, list) or not value:
-        raise ValueError("it has no `options`")
+    if not isinstance(value, list) or len(value) < 2:
+        found = f", but only {row['options']!r}"[:99] if value else ""
+        raise ValueError(f"it has no `options`{found}")
     declared = find_benchmark(benchmark).columns
     return tuple(columns.without_missing(value, declared.missing_options if declared else ()))

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from videomme_pipeline.benchmarks.columns import read_rows, text_in
+from videomme_pipeline.benchmarks.columns import read_rows
 from videomme_pipeline.benchmarks.declared_source import declared_questions
 from videomme_pipeline.benchmarks.question import Question
 from videomme_pipeline.benchmarks.registry import find_benchmark
@@ -124,13 +124,9 @@ def _question_in(
     """The question that `row` answers, and how the row differs from the dataset, or ""."""
     if dataset is None:
         return dataset_rows.question_of(row, benchmark, seen), ""
-    if row.get("options") and row.get("video_id") and text_in(row.get("answer")):
-        return dataset_rows.known_question(
-            row, dataset_rows.question_of(row, benchmark, seen), dataset
-        )
-    if has_shards and dataset_rows.name_of(row, "question_id") is None:
+    if has_shards and not row.get("options") and dataset_rows.name_of(row, "question_id") is None:
         raise ValueError("no `question_id`, and `doc_id` restarts in each file of a run")
-    return dataset_rows.annotated(row, dataset)
+    return dataset_rows.known_question(row, benchmark, seen, dataset)
 
 
 @dataclass(slots=True, kw_only=True)
