@@ -28,6 +28,7 @@ from videomme_pipeline.formats.results_format import (
 from videomme_pipeline.models.video_llm import Usage
 from videomme_pipeline.responses.response import Response, Served
 from videomme_pipeline.scoring.findings.run import StoredFacts
+from videomme_pipeline.scoring.readers.careful import is_error_text
 
 _MISSING_IN_PANDAS = frozenset(
     {"#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN",
@@ -70,19 +71,21 @@ def answers_of(
         given[question.question_id, repeat].append((question, row))
     pairs: list[tuple[Question, Response]] = []
     copied, contradicted = Counter[str](), list[str]()
+    firsts: dict[tuple[str, int], tuple[Question, Row]] = {}
     for (question_id, repeat), copies in given.items():
-        question, row = copies[0]
-        texts = {
-            (other.answer, text)
-            for other, copy in copies
-            if (text := _response_text(copy, other, missing)) is not None
-        }
+        answered = [own for own in copies if _response_text(*own, missing) is not None]
+        # A request that failed may be repeated in a later row.
+        counted = (
+            [own for own in answered if answered[1:] and not _is_error(*own)] or answered or copies
+        )
+        question, row = firsts[question_id, repeat] = counted[0]
+        texts = {(other.answer, _response_text(other, copy, missing)) for other, copy in counted}
         error = failure(row) or "no response in the results file"
         if len(texts) > 1:
             error = f"{len(texts)} different answers in the results file"
             contradicted.append(question_id)
-        elif len(copies) > 1:
-            copied[question_id] += len(copies) - 1
+        elif len(counted) > 1:
+            copied[question_id] += len(counted) - 1
         raw_output = texts.pop()[1] if len(texts) == 1 else None
         response = Response(
             benchmark=question.benchmark,
@@ -112,7 +115,6 @@ def answers_of(
             f"not number them, so none of them counts: {listed(contradicted)}; add a column "
             "`repeat` (0, 1, …) if they are repeats, or keep one answer per question"
         )
-    firsts = {key: copies[0] for key, copies in given.items()}
     letters = {key: stated_letter(row, question) for key, (question, row) in firsts.items()}
     stored = StoredFacts(
         letters={key: letter for key, letter in letters.items() if letter},
@@ -123,7 +125,11 @@ def answers_of(
     return Answers(pairs=tuple(pairs), remarks=tuple(remarks), notes=tuple(notes), stored=stored)
 
 
-def _response_text(row: Row, question: Question, missing: Set[str]) -> str | None:
+def _is_error(question: Question, row: Row) -> bool:
+    return is_error_text(str(response_in(row)), question.letters, question.options)
+
+
+def _response_text(question: Question, row: Row, missing: Set[str]) -> str | None:
     """The response in `row`; None for an empty one, a failed one, and a text that is `missing`."""
     text = text_in(response_in(row))
     is_missing = text in missing and not letters_of(text or "", question.options)

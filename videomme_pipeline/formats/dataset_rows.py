@@ -20,11 +20,15 @@ from videomme_pipeline.benchmarks.registry import find_benchmark, registered_ben
 from videomme_pipeline.errors import one_line
 from videomme_pipeline.fetch.release import FOOTAGE_SUFFIXES
 from videomme_pipeline.formats.results_format import TEXT_COLUMNS, Row
+from videomme_pipeline.scoring.readers.careful import read_careful
 from videomme_pipeline.scoring.scored_question import ScoredQuestion
 
 _MAX_LIST_ITEMS = 100_000
 """The number of characters in the longest list of options that is written as text."""
 _NUMBER_IN_VIDEO = re.compile(r"(?<=.)[-_]\w{1,3}$")
+_SHORT = 40
+"""The number of characters of a short response, in which a letter needs no option beside it."""
+_TAG = re.compile(r"</?answer>", re.IGNORECASE)
 _BLANK = {"", "none", "nan", "null"}
 
 SeenQuestions = defaultdict[str, dict[tuple[str, tuple[str, ...]], int]]
@@ -152,10 +156,15 @@ def known_question(
 
 def _is_about(question: Question, video: str | None) -> bool:
     """True if `video`, an id or the path of a file, is the video of `question`, or None."""
-    path, file = PurePosixPath(video or ""), PurePosixPath(question.footage.video_file or "")
-    names = {video, path.stem if path.suffix.lower() in FOOTAGE_SUFFIXES else path.name}
-    ids = {question.video_id, question.youtube_id, file.stem}
-    return video is None or not names.isdisjoint(ids)
+    ids = {question.youtube_id, *_names(question.video_id)}
+    ids |= _names(question.footage.video_file or "")
+    return video is None or not ids.isdisjoint(_names(video))
+
+
+def _names(video: str) -> set[str]:
+    """`video`, an id or the path of a file, and the name of the file without its suffix."""
+    path = PurePosixPath(video)
+    return {video, path.stem if path.suffix.lower() in FOOTAGE_SUFFIXES else path.name}
 
 
 def _texts(options: Sequence[str]) -> list[str]:
@@ -169,11 +178,19 @@ def _texts(options: Sequence[str]) -> list[str]:
 
 
 def _letter(answer: str, options: Sequence[str]) -> Letter | None:
-    """The letter of an answer such as "D", "(D)", "(D) TV show" or "TV show"."""
+    """The letter of an answer such as "D", "(D)", "(D) TV show", "TV show" or "<answer>D</answer>".
+
+    ValueError if the letter is that of one option, and the text that of another one.
+    """
+    answer = _TAG.sub("", answer).strip()
     with suppress(ValueError):
         return columns.answer_in(answer, "letter", tuple(Letter))
+    letter, text = split_option(answer)
     equal = columns.letters_of(answer, options, exactly=False)
-    return equal[0] if len(equal) == 1 else split_option(answer)[0]
+    of_text = columns.letters_of(text, options, exactly=False) if letter else equal
+    if not equal and of_text and letter not in of_text:
+        raise ValueError(f"`answer` is {answer!r}, but this is the text of {', '.join(of_text)}")
+    return equal[0] if len(equal) == 1 else letter
 
 
 def with_letters(rows: Sequence[Row], benchmark: str) -> Sequence[Row]:
@@ -210,8 +227,9 @@ def with_lettered_options(
 ) -> Sequence[Row]:
     """`rows` with the letters of `benchmark` as options, if letters are all that they need.
 
-    All right answers must be letters, and most responses too unless the rows have `has_texts`. The
-    number of a question in the dataset is its id if it has no other one, and no `has_shards`.
+    Most right answers must be letters, and half of the responses too, or short texts with one,
+    unless the rows have `has_texts`. The number of a question in the dataset is its id if it has no
+    other one, and no `has_shards`.
     """
     letters = sorted(find_benchmark(benchmark).letters)
     ids = ("question_id",) if has_shards else ("question_id", "doc_id")
@@ -220,12 +238,12 @@ def with_lettered_options(
         for row in rows
     ]
     answered = [row for row in named if columns.text_in(row.get("answer"))]
-    responses = [text for row in answered if (text := columns.text_in(response_in(row)))]
-    right = {columns.text_in(row["answer"]) if row["question_id"] else None for row in answered}
-    if not right or not right <= {*letters}:
-        return rows
-    if not has_texts and 2 * sum(text in letters for text in responses) <= len(responses):
-        return rows
+    right = [_letter(str(row["answer"]), ()) if row["question_id"] else None for row in answered]
+    texts = [text for row in answered if (text := columns.text_in(response_in(row)))]
+    read = [read_careful(text[:_SHORT], letters, ()).letter for text in texts]
+    for own in (right, letters if has_texts else read):
+        if not own or 2 * sum(letter in letters for letter in own) < len(own):
+            return rows
     return [{**row, "options": letters} for row in named]
 
 
@@ -236,7 +254,8 @@ def with_video_of_id(row: Row) -> Row:
 
 def response_in(row: Row) -> Any:
     """The value of the column with the model's response, or None."""
-    return next((row[name] for name in TEXT_COLUMNS if name in row), None)
+    values = [row[name] for name in TEXT_COLUMNS if name in row]
+    return next((value for value in values if columns.text_in(value)), None)
 
 
 def dataset_row(question: Question) -> dict[str, Any]:
@@ -270,7 +289,8 @@ def renamed(row: Row, names: Mapping[str, str]) -> dict[str, Any]:
 
 def name_of(row: Row, column: str) -> str | None:
     """The id or facet in `column` as one printable line, or None for null, NaN and their words."""
-    text = str(row.get(column))
+    value = row.get(column)
+    text = str(columns.text_in(value) if isinstance(value, float) else value)
     return None if text.strip().lower() in _BLANK else one_line(text)
 
 

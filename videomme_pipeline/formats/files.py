@@ -169,11 +169,11 @@ def _parse_values(text: str, remarks: list[str]) -> list[Any]:
     """The values in `text`, one after another, and a remark on those that are not complete.
 
     A run that was killed leaves a part of a row, after which the next run may append its own rows.
-    After such a part, the next row begins with the first key of the file, and a line or its keys.
+    After such a part, the next row begins a line, or has the keys of the first row.
     """
     rows: list[Any] = []
     cut_off: list[int] = []
-    opening = text[: text.find(":")].strip()
+    opening = re.compile(rf"(?<=\n)\{{|{re.escape(text[: text.find(':')].strip())}")
     position, is_after_part = 0, False
     while position >= 0 and (start := _VALUE.search(text, position)):
         try:
@@ -184,10 +184,11 @@ def _parse_values(text: str, remarks: list[str]) -> list[Any]:
             value, position, is_after_part = None, start.end(), True
         if is_after_part and not (
             isinstance(value, Mapping)
-            and (text[start.start() - 1] == "\n" or value.keys() == rows[0].keys())
+            and (text[start.start() - 1] == "\n" or value.keys() >= rows[0].keys())
         ):
             cut_off.append(start.start())
-            position = text.find(opening, position)
+            found = opening.search(text, position)
+            position = found.start() if found else -1
             continue
         is_after_part = False
         rows += value if isinstance(value, list) else [value]

@@ -32,10 +32,12 @@ def _read_inspect(row: Row) -> Iterator[Row]:
             **({"question": question} if isinstance(question, str) else {}),
             "options": choices,
             "answer": _first(sample.get("target")),
-            **beside(output, choice, *({"pred_answer": score.get("answer")} for score in scores)),
+            **beside(
+                sample, output, choice, *({"pred_answer": score.get("answer")} for score in scores)
+            ),
             **mapping_or_empty(sample.get("metadata")),
             "repeat": int(sample["epoch"]) - 1,
-            "prediction": None if sample.get("error") else _completion(sample["output"]),
+            "prediction": _completion(sample["output"]),
         }
 
 
@@ -70,7 +72,7 @@ def _read_evalscope(row: Row) -> Iterator[Row]:
         "doc_id": row.get("index"),
         **mapping_or_empty(row.get("metadata")),
         **beside(output, choice),
-        "prediction": mapping_or_empty(choice.get("message")).get("content"),
+        "prediction": _completion(output),
     }
 
 
@@ -82,7 +84,6 @@ def _read_every_eval_ever(instance: Row) -> Iterator[Row]:
     if answer in choices:  # some tools refer to an option by its text
         answer = tuple(Letter)[choices.index(answer)]
     texts = mapping_or_empty(instance.get("output")).get("raw")
-    is_failed = instance.get("error") and not any(texts or ())
     read = next(iter(objects_in(instance.get("answer_attribution"))), {})
     yield {
         "question_id": instance.get("sample_id"),
@@ -91,10 +92,10 @@ def _read_every_eval_ever(instance: Row) -> Iterator[Row]:
         "options": choices,
         # Files converted from logs of Inspect number the epochs.
         **({"repeat": int(metadata["epoch"]) - 1} if "epoch" in metadata else {}),
-        **beside({"token_usage": instance.get("token_usage")}, instance.get("evaluation")),
+        **beside(instance, instance.get("evaluation")),
         "pred_answer": read.get("extracted_value"),
         **metadata,
-        "prediction": texts[0] if texts and not is_failed else None,
+        "prediction": texts[0] if texts else None,
     }
 
 
@@ -106,7 +107,7 @@ def _read_vllm_omni(row: Row) -> Iterator[Row]:
 
 def _read_sglang_omni(row: Row) -> Iterator[Row]:
     """Yield one row per question, with its text: a letter is random if `is_mc_fallback` is true."""
-    for item in objects_in(row["per_sample"]):
+    for item in objects_in(row.get("per_sample", [row])):
         yield {**item, "prediction": item.get("raw_response")}
 
 
@@ -120,7 +121,9 @@ FORMATS = (
         name="vllm_omni", recognizes=lambda row: "videomme_eval_items" in row, read=_read_vllm_omni
     ),
     ResultsFormat(
-        name="sglang_omni", recognizes=lambda row: "per_sample" in row, read=_read_sglang_omni
+        name="sglang_omni",
+        recognizes=lambda row: "per_sample" in row or "is_mc_fallback" in row,
+        read=_read_sglang_omni,
     ),
     ResultsFormat(
         name="inspect",

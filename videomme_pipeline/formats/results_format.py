@@ -5,6 +5,7 @@ under one of these names.
 """
 
 import json
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -23,10 +24,15 @@ _LETTERS = (
 _SCORES = ("score", "is_correct", "hit")
 _TOKENS = ("token_counts", "token_usage", "usage", "completion_tokens", "output_tokens")
 _ENDS = ("finish_reason", "stop_reason")
-_ERRORS = ("error", "error_code", "error_info")
-_STATES = ("is_success", "success", "status", *_ENDS)
-_NO_ERROR = {"", "0", "[]", "{}", "false", "nan", "none", "null"}
-_FAILED = {"0", "abort", "aborted", "cancelled", "error", "failed", "failure", "false", "timeout"}
+_ERRORS = (
+    *("error", "error_code", "error_info", "error_message", "error_msg", "error_type", "errors"),
+    *("exception", "failed", "is_error"),
+)
+_STATES = ("is_success", "success", "ok", "status", "status_code", *_ENDS)
+_NO_ERROR = {"", "-", "0", "200", "[]", "{}", "false", "n/a", "nan", "no error", "none", "null"}
+_FAILED = re.compile(
+    r"0|false|(?:abort|cancel|error|exception|fail|rate.?limit|time.?out|timed.?out|[45]\d\d\b).*"
+)
 _COLUMNS = (*_LETTERS, *_SCORES, *_TOKENS, *_ERRORS, *_STATES)
 """The names of the columns beside the response: letters, failures and ends of answers."""
 
@@ -94,10 +100,16 @@ def finish_reason(row: Row) -> str | None:
 
 def failure(row: Row) -> str:
     """The failure that the file states beside a text, such as "is_success: False", or ""."""
-    words = {name: str(row[name]).strip().lower() for name in (*_ERRORS, *_STATES) if name in row}
+    names = [name for name in (*_ERRORS, *_STATES) if name in row]
+    words = {name: str(_value(row[name])).strip().lower().removesuffix(".0") for name in names}
     failed = [name for name in _ERRORS if words.get(name, "") not in _NO_ERROR]
-    failed += [name for name in _STATES if words.get(name) in _FAILED]
+    failed += [name for name in _STATES if _FAILED.fullmatch(words.get(name, ""))]
     return f"{failed[0]}: {row[failed[0]]}"[:200] if failed else ""
+
+
+def _value(value: Any) -> Any:
+    """`value`, or the first value of an object that is not empty: {"code": None} is None."""
+    return next(filter(None, value.values()), None) if isinstance(value, Mapping) else value
 
 
 def beside(row: Row, *nested: Any) -> dict[str, Any]:

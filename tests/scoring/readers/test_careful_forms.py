@@ -811,6 +811,17 @@ FAILURES = r"""
 - | HTTP/1.1 401 Unauthorized: A
 - | 503 Service Unavailable
 - | 429 Too Many Requests
+- | [Errno 111] Connection refused
+- | 429 RESOURCE_EXHAUSTED. {'error': {'status': 'A'}}
+- | {"object": "error", "message": "The prompt is longer than the maximum model length: A", "code": 400}
+- | You exceeded your current quota, please check your plan A.
+- | Max retries exceeded with url: /v1/chat/completions (A)
+- | <urlopen error [Errno 111] A>
+- | google.api_core.exceptions.ResourceExhausted: 429 A
+- | The model is overloaded. Option A
+- | Server disconnected without sending A
+- | 504 Gateway Timeout
+- | {"detail": "Internal Server Error A"}
 - | Failed to obtain answer via API.
 - | Request timed out.
 - | Connection refused
