@@ -614,6 +614,25 @@ def test_rolling_captions_have_every_word_once() -> None:
         ]
 
 
+@pytest.mark.parametrize("lines", [2, 3])
+@pytest.mark.parametrize("pause_seconds", [0, 5])
+@pytest.mark.parametrize("read", [read_srt, read_webvtt])
+def test_short_rolling_captions_have_every_word_once(
+    read: Callable[[bytes], CueFile], lines: int, pause_seconds: int
+) -> None:
+    """After a pause, the line before is not shown again, and its words may be said again."""
+    spoken = ["no we wait", "wait for me", "me too"][:lines]
+    text = "WEBVTT\n\n"
+    for number, line in enumerate(spoken):
+        start = 10 + number * (2 + pause_seconds)
+        before = spoken[number - 1] if number and not pause_seconds else " "
+        tagged = line.replace(" ", f"<00:00:{start}.500><c> ", 1) + "</c>"
+        text += f"00:00:{start}.000 --> 00:00:{start + 1}.990\n{before}\n{tagged}\n\n"
+        text += f"00:00:{start + 1}.990 --> 00:00:{start + 2}.000\n{line}\n \n\n"
+    text = text if read is read_webvtt else text.partition("\n\n")[2].replace(".", ",")
+    assert [cue.text for cue in read(text.encode()).cues if cue.text] == spoken
+
+
 def test_words_that_are_said_again_are_kept() -> None:
     texts = ["No.", "No.", "No. Yes.", "Go on.", "on. And then", "la la", "la la", "la la la"]
     srt = "".join(
@@ -632,6 +651,18 @@ def test_a_loose_arrow_is_read(read: Callable[[bytes], CueFile], arrow: str) -> 
     assert contents(read(text.encode())) == FIRST_AND_SECOND
 
 
+@pytest.mark.parametrize("read", [read_srt, read_webvtt])
+@pytest.mark.parametrize(
+    "line",
+    ["00:03 -> 00:04", "[00:00:03.000 - 00:00:04.000]", "2 00:00:03,000 -> 00:00:04,000"],
+)
+def test_a_timing_line_without_an_arrow_is_read(
+    read: Callable[[bytes], CueFile], line: str
+) -> None:
+    text = TWO_CUES.replace("00:00:03,000 --> 00:00:04,000", line)
+    assert contents(read(text.encode())) == FIRST_AND_SECOND
+
+
 def test_a_loose_arrow_before_a_damaged_time_is_reported() -> None:
     file = read_srt(TWO_CUES.replace("--> 00:00:04", "-> 00:0x:04").encode())
     assert contents(file) == FIRST_AND_SECOND[:1]
@@ -643,13 +674,17 @@ def test_a_loose_arrow_before_a_damaged_time_is_reported() -> None:
     [
         "00:00:03,000 --&gt; 00:00:04,000",
         "00:00:03,000 to 00:00:04,000",
+        "00:00:03,000 bis 00:00:04,000",
+        "00 : 00 : 03,000 -> 00 : 00 : 04,000",
+        "00:00:03,0000 -> 00:00:04,0000",
         "00;00;03,000 -> 00;00;04,000",
         "00\uff1a00\uff1a03\uff0c000 -> 00\uff1a00\uff1a04\uff0c000",
         "00:00:03,000",
     ],
 )
-def test_a_line_of_times_alone_is_reported(line: str) -> None:
-    file = read_srt(TWO_CUES.replace("00:00:03,000 --> 00:00:04,000", line).encode())
+@pytest.mark.parametrize("read", [read_srt, read_webvtt])
+def test_a_line_of_times_alone_is_reported(read: Callable[[bytes], CueFile], line: str) -> None:
+    file = read(TWO_CUES.replace("00:00:03,000 --> 00:00:04,000", line).encode())
     assert contents(file) == FIRST_AND_SECOND[:1]
     assert [problem.partition(":")[0] for problem in file.problems] == ["cue 2 (line 6)"]
 

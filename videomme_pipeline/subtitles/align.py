@@ -18,7 +18,7 @@ from videomme_pipeline.fingerprint import Spec
 from videomme_pipeline.frames.cache import Frame, ShownFrame
 from videomme_pipeline.subtitles.cues import Cue, CueFile, SrtParser
 
-ALIGN_VERSION = 2
+ALIGN_VERSION = 3
 """Part of the fingerprint of all lines. Increase it when a policy or `cues` changes the lines."""
 
 DEFAULT_BEFORE_MS = 500

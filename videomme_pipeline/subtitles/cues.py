@@ -26,6 +26,7 @@ MAX_CUE_CHARACTERS = 20_000
 about half a megabyte (SRT) or two megabytes (words)."""
 _MAX_SHOWN_WORDS = 40
 """The most words that rolling captions show again."""
+_MOMENT_SECONDS = 0.1
 _MAX_SECONDS = 10_000 * 3_600
 _Item = TypeVar("_Item")
 
@@ -38,12 +39,15 @@ _MARKS: Mapping[str, bytes | tuple[bytes, ...]] = {
 _TIME = r"(-?)(?:(\d{1,4}):)?(\d{1,2}):(\d{1,2})(?:[.,](\d{1,3}))?"
 _TIMING = re.compile(rf"(?<![\d:.,]){_TIME}\s*-->\s*{_TIME}(?!\d)", re.ASCII)
 _LONG_TIME = r"\d{1,4}:\d{1,2}(?::\d{1,2}(?:[.,]\d{1,3})?|[.,]\d{1,3})"
-_LOOSE_ARROW = re.compile(rf"^(\s*{_LONG_TIME})\W{{1,7}}(?=\d+:)", re.ASCII)
+_SHORT_TIME = r"\d{1,4}:\d{1,2}(?=\s*[-=]*[>→])"
+_LOOSE_ARROW = re.compile(
+    rf"^(\s*(?:\d+\s+)?\[?(?:{_LONG_TIME}|{_SHORT_TIME}))\W{{1,7}}(?=\d+:)", re.ASCII
+)
 """The start of a line with two times, and something else than an arrow: `->` or a dash."""
 _CLOCK = re.compile(r"\d\s*:\s*\d", re.ASCII)
 _CLOCK_AFTER_ARROW = re.compile(r"-->\s*-?\d+\s*:\s*\d", re.ASCII)
-_STAMP = r"\W{0,4}\d{1,4}\W\d{1,2}\W\d{1,2}\W\d{1,3}\W{0,7}"
-_ONLY_TIMES = re.compile(rf"{_STAMP}(?:(?:to\W|gt;)?{_STAMP})?", re.ASCII)
+_STAMP = r"\W{0,4}\d{1,4}(?:\W|\s:\s)\d{1,2}(?:\W|\s:\s)\d{1,2}\W\d{1,4}\W{0,7}"
+_ONLY_TIMES = re.compile(rf"{_STAMP}(?:(?:[^\W\d]{{1,5}}\W|gt;)?{_STAMP})?", re.ASCII)
 _INDEX = re.compile(r"\s*\d+\s*", re.ASCII)
 _STYLE_TAG = re.compile(
     r"</?(?:font|i|b|u|s|em|strong|span|ruby|rt|c|v|lang)\b[^<>]*>", re.IGNORECASE
@@ -52,7 +56,7 @@ _BREAK_TAG = re.compile(r"<br\s*/?>", re.IGNORECASE)
 _OVERRIDE_TAG = re.compile(r"\{\\[^{}]*\}")
 _OVERRIDE_SPACE = re.compile(r"\\[Nnh]")
 _INVISIBLE = dict.fromkeys(map(ord, "\ufeff\u200b\u200e\u200f\u2060\x00"))
-_VTT_TIME_TAG = re.compile(r"<[\d:.]+>")
+_TIME_TAG = re.compile(r"<\d+:[\d:.,]+>")
 _JSON_LISTS = ("segments", "chunks", "body", "subtitles")
 _JSON_TEXTS = ("text", "line", "content")
 _JSON_STARTS = ("start_time", "start_seconds", "start", "from")
@@ -149,19 +153,21 @@ def read_srt(data: bytes, parser: SrtParser = SrtParser.PYSUBS2) -> CueFile:
 def _each_word_once(cues: list[Cue]) -> list[Cue]:
     """`cues` without the words that rolling captions, as those of YouTube, show again.
 
-    There, most cues with new words begin with the words that end the cue before. In other files
-    this is rare, and the words are said again.
+    There, most cues with new words begin with the words that end the cue before, or a moment shows
+    them alone after the cue. In other files this is rare, and the words are said again.
     """
-    once, shown, rolled, new = list[Cue](), list[str](), 0, 0
+    once, shown, until, rolled, alone, new = list[Cue](), list[str](), 0.0, 0, 0, 0
     for cue in cues:
         words = cue.text.split()
+        shown = shown if cue.start_seconds < until + _MOMENT_SECONDS else []
         lengths = range(min(len(words), len(shown), _MAX_SHOWN_WORDS), 0, -1)
         repeated = next((n for n in lengths if shown[-n:] == words[:n]), 0)
         once.append(replace(cue, text=" ".join(words[repeated:])))
         new += repeated < len(words)
         rolled += 0 < repeated < len(words)
-        shown = words or shown
-    return once if rolled > 2 and 2 * rolled > new else cues
+        alone += repeated == len(words) and cue.end_seconds - cue.start_seconds < _MOMENT_SECONDS
+        shown, until = words or shown, cue.end_seconds
+    return once if max(rolled, alone) > 2 * (not alone) and 2 * max(rolled, alone) > new else cues
 
 
 def read_webvtt(data: bytes, parser: SrtParser = SrtParser.PYSUBS2) -> CueFile:
@@ -173,9 +179,10 @@ def read_webvtt(data: bytes, parser: SrtParser = SrtParser.PYSUBS2) -> CueFile:
     lines: list[str] = []
     for block in raw.split("\n\n"):
         rows = list(map(_with_arrow, block.split("\n")))
-        first = next((number for number, row in enumerate(rows) if "-->" in row), len(rows))
+        timings = (n for n, row in enumerate(rows) if "-->" in row or _is_broken_timing(row))
+        first = next(timings, len(rows))
         # Other lines become blank ones, so that problems have the numbers of the file's lines.
-        lines += [*[""] * first, *(_VTT_TIME_TAG.sub("", row) for row in rows[first:]), ""]
+        lines += [*[""] * first, *rows[first:], ""]
     file = read_srt("\n".join(lines).encode(), parser)
     return _rewritten(replace(file, encoding=encoding), file.cues)
 
@@ -482,5 +489,5 @@ def _with_pysrt(start: str, end: str, rows: Sequence[str]) -> tuple[int, int, st
 def _plain_text(markup: str) -> str:
     """The visible text on one line, without tags, with entities resolved."""
     text = _OVERRIDE_SPACE.sub(" ", _OVERRIDE_TAG.sub("", markup))
-    text = _STYLE_TAG.sub("", _BREAK_TAG.sub(" ", text))
+    text = _STYLE_TAG.sub("", _TIME_TAG.sub("", _BREAK_TAG.sub(" ", text)))
     return " ".join(html.unescape(text).translate(_INVISIBLE).split())
