@@ -205,9 +205,8 @@ def judge_rows(
 ) -> list[ScoredQuestion]:
     """The rows of `scored`, with the letters that the model `judge` reads."""
     rows = [(question, replace(row, judge=judge)) for question, row in scored]
-    judgments = iter(
-        ask([(question, row.raw_output or "") for question, row in rows if row.rule in ASKED_ABOUT])
-    )
+    unread = [(question, row.raw_output or "") for question, row in rows if row.rule in ASKED_ABOUT]
+    judgments = iter(ask(unread))
     return [_judged(row, next(judgments)) if row.rule in ASKED_ABOUT else row for _, row in rows]
 
 
@@ -259,6 +258,7 @@ def _judgment(response: Response | None, letters: Sequence[Letter], reason: str)
 
 
 def _prompt(question: Question, response: str) -> Prompt:
+    options = [f"{letter}. {question.option_text(letter)}" for letter in question.letters]
     return Prompt(
         benchmark=question.benchmark,
         question_id=question.question_id,
@@ -267,9 +267,7 @@ def _prompt(question: Question, response: str) -> Prompt:
         system=None,
         text=TEMPLATE.format(
             question=question.question or "(not given)",
-            options="\n".join(
-                f"{letter}. {question.option_text(letter)}" for letter in question.letters
-            ),
+            options="\n".join(options),
             response=response[-MAX_RESPONSE_CHARACTERS:],
         ),
         after_frame=(),

@@ -20,17 +20,14 @@ def with_settings(row: Mapping[str, Any], specification: Mapping[str, Any]) -> d
     """
     alignment = specification.get("alignment")
     usual = Generation().model_dump()
-    changed = {
-        key: value
-        for key, value in (specification.get("generation") or {}).items()
-        if value != usual.get(key)
-    }
+    generation = specification.get("generation") or {}
+    changed = [f"{key} {value}" for key, value in generation.items() if value != usual.get(key)]
     prompt = (specification.get("template") or {}).get("name", "")
     return {
         **row,
         "subtitles": Alignment.model_validate(alignment).name if alignment else "none",
         "prompt": prompt.removeprefix(f"{row['benchmark']}."),
-        "generation": ", ".join(f"{key} {value}" for key, value in changed.items()) or "default",
+        "generation": ", ".join(changed) or "default",
         "repeats": str(row["repeats"]),
     }
 

@@ -65,16 +65,11 @@ def overall_difference(comparison: Comparison) -> Json:
 def _marginals(comparison: Comparison, titles: Mapping[str, str]) -> list[Json]:
     scale = 1 if comparison.group_score is None else 100
     return [
-        _difference(marginal.difference, marginal.adjusted_p_value, scale)
-        | {
-            "by": title,
-            "value": marginal.value,
-            "n": marginal.n,
-            "significant": marginal.significant,
-        }
+        _difference(m.difference, m.adjusted_p_value, scale)
+        | {"by": title, "value": m.value, "n": m.n, "significant": m.significant}
         for column, title in titles.items()
-        for marginal in comparison.marginals
-        if marginal.column == column
+        for m in comparison.marginals
+        if m.column == column
     ]
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from operator import itemgetter
 from typing import Any
 
 from videomme_pipeline.benchmarks.question import Question
@@ -54,7 +55,7 @@ def checkpoint_points(numbers: Numbers) -> list[Json]:
             **interval(row, "score"),
             "difference": _fraction(row["difference"]),
         }
-        for row in sorted(checkpoints, key=lambda row: (row["run"], row["template"], row["step"]))
+        for row in sorted(checkpoints, key=itemgetter("run", "template", "step"))
     ]
 
 
@@ -70,9 +71,7 @@ def race_looks(numbers: Numbers) -> list[Json]:
             "boundary": _fraction(row["boundary"]),
             "margin": _fraction(row["margin"]),
         }
-        for row in sorted(
-            numbers.view("races"), key=lambda r: (r["baseline"], r["candidate"], r["videos"])
-        )
+        for row in sorted(numbers.view("races"), key=itemgetter("baseline", "candidate", "videos"))
     ]
 
 

@@ -102,12 +102,7 @@ class Numbers:
     def breakdowns(self) -> list[Json]:
         """One entry per facet of the questions, with one cell per value and evaluation."""
         return [
-            {
-                "key": facet.column,
-                "title": facet.title,
-                "measure": facet.measure.value,
-                "rows": rows,
-            }
+            {"key": facet.column, "title": facet.title, "measure": facet.measure, "rows": rows}
             for facet in self.benchmark.shown_facets
             if (rows := self._rows(facet.view, [facet], facet.measure))
         ]
@@ -119,11 +114,9 @@ class Numbers:
             facets = first, second = [self.benchmark.facet(column) for column in columns]
             key = f"{first.column}_and_{second.column}"
             title = f"{first.title} × {second.title.lower()}"
-            if rows := self._rows(f"by_{key}", facets, Measure.ACCURACY):
-                entries.append(
-                    {"key": key, "title": title, "second_title": second.title, "rows": rows}
-                )
-        return entries
+            rows = self._rows(f"by_{key}", facets, Measure.ACCURACY)
+            entries.append({"key": key, "title": title, "second_title": second.title, "rows": rows})
+        return [entry for entry in entries if entry["rows"]]
 
     def tracks(self) -> list[Json]:
         """Effect of subtitles: pairs of evaluations that differ only in the track."""
@@ -151,11 +144,8 @@ class Numbers:
 
     def view(self, name: str) -> list[Json]:
         """Rows of a view for this benchmark and these evaluations."""
-        rows = query(
-            self.connection,
-            f'select * from "{name}" where benchmark = ? order by all',
-            [self.benchmark.name],
-        )
+        select = f'select * from "{name}" where benchmark = ? order by all'
+        rows = query(self.connection, select, [self.benchmark.name])
         shown = [row for row in rows if row.get("evaluation") in {None, *self.index}]
         for row in shown:
             for facet in self.benchmark.facets:
@@ -200,9 +190,7 @@ class Numbers:
     def _values(self, facet: Facet) -> list[FacetValue]:
         """Values of a facet in the declared order, or else in the order of the dataset."""
         values = dict.fromkeys(
-            question.facets[facet.column]
-            for question in self.questions
-            if facet.column in question.facets
+            q.facets[facet.column] for q in self.questions if facet.column in q.facets
         )
         return list(values) if facet.values is None else sorted(values, key=facet.order)
 

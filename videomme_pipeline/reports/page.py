@@ -201,11 +201,8 @@ def _summary(
     cells = [cell for page in pages for cell in page.across]
     names = [page.summary["name"] for page in pages]
     summaries = [dict(page.summary) for page in pages]
-    if share:
-        for summary in summaries:
-            summary["evaluations"] = [
-                e | {"spec": e["public_spec"]} for e in summary["evaluations"]
-            ]
+    for summary in summaries if share else ():
+        summary["evaluations"] = [e | {"spec": e["public_spec"]} for e in summary["evaluations"]]
     return {
         "share": share,
         "is_short": is_short,

@@ -66,9 +66,7 @@ def render(
 def as_json(report: ScoreReport) -> dict[str, Any]:
     """Everything in `report` except its rows, after the keys of the official rating file of v2."""
     benchmark = find_benchmark(report.options.benchmark)
-    columns = {
-        name: names for kind in Measure for name, names in benchmark.breakdowns(kind).items()
-    }
+    columns = benchmark.breakdowns(Measure.ACCURACY) | benchmark.breakdowns(Measure.GROUP_SCORE)
 
     def named(breakdowns: Mapping[str, Sequence[AccuracyRow | GroupScoreRow]]) -> dict[str, Any]:
         return {
@@ -124,14 +122,13 @@ def _as_markdown(report: ScoreReport) -> str:
 def _tables(report: ScoreReport) -> Iterator[tuple[str, list[dict[str, str]]]]:
     """Yield the title and the rows of each table. The first column has no title."""
     benchmark = find_benchmark(report.options.benchmark)
+    columns = benchmark.breakdowns(Measure.ACCURACY) | benchmark.breakdowns(Measure.GROUP_SCORE)
     if report.by_reader:
         yield "By reader", [_reader_row(scores) for scores in _by_reader(report)]
-    columns = benchmark.breakdowns(Measure.GROUP_SCORE)
     for name, groups in report.group_breakdowns.items():
         if groups:
             title = f"{_title(benchmark, columns[name])} (group score)"
             yield title, [_group_row(row) for row in groups]
-    columns = benchmark.breakdowns(Measure.ACCURACY)
     for name, rows in report.breakdowns.items():
         if rows:
             yield _title(benchmark, columns[name]), [_row(row) for row in rows]

@@ -72,14 +72,10 @@ def read_texts(benchmark: ShownBenchmark, *, is_short: bool) -> Json:
 
 
 def _answers(evaluation: ScoredEvaluation, *, is_short: bool) -> dict[str, list[Json]]:
-    prompts = {
-        row.question_id: row
-        for row in read_files(evaluation.shown.files("prompts").values(), Prompt)
-    }
-    responses = {
-        (row.question_id, row.repeat): row
-        for row in read_files(evaluation.shown.files("responses").values(), _ServedText)
-    }
+    stored_prompts = read_files(evaluation.shown.files("prompts").values(), Prompt)
+    prompts = {row.question_id: row for row in stored_prompts}
+    stored_texts = read_files(evaluation.shown.files("responses").values(), _ServedText)
+    responses = {(row.question_id, row.repeat): row for row in stored_texts}
     answers: dict[str, list[Json]] = defaultdict(list)
     turns: dict[tuple[str, int], list[str]] = defaultdict(list)
     for row in sorted(evaluation.rows, key=lambda r: (r.repeat, question_order(r.question_id))):

@@ -28,10 +28,8 @@ def score_question(  # noqa: PLR0913 - four facts of the evaluation go into ever
     A response without text is `failed`: it is not read, so it has no letter and no rule.
     """
     reading = None
-    if response.raw_output is not None and response.raw_output.strip():
-        reading = read_answer(
-            reader, response.raw_output, letters=question.letters, options=question.options
-        )
+    if (text := response.raw_output) and text.strip():
+        reading = read_answer(reader, text, letters=question.letters, options=question.options)
     outcome = Outcome.FAILED if reading is None else outcome_of(question.answer, reading.letter)
     start, end = (reading and reading.span) or (None, None)
     return ScoredQuestion(

@@ -3,7 +3,6 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
-from typing import Any
 
 from videomme_pipeline.benchmarks.facets import Facets
 from videomme_pipeline.benchmarks.question import Letter
@@ -144,9 +143,7 @@ class ObservedQuestion(ScoredQuestion):
     @classmethod
     def of(cls, row: ScoredQuestion, observation: str) -> "ObservedQuestion":
         # Not `asdict`: it copies deeply, which takes seconds for 2,700 rows.
-        values: dict[str, Any] = {
-            column.name: getattr(row, column.name) for column in fields(ScoredQuestion)
-        }
+        values = {column.name: getattr(row, column.name) for column in fields(ScoredQuestion)}
         return cls(**values, observation=observation)
 
 

@@ -72,9 +72,8 @@ def _table(console: Console, columns: Mapping[str, Sequence[str]]) -> Table:
 
 def _width(console: Console, columns: Mapping[str, Sequence[str]]) -> Measurement:
     """The width of a table on an endless line, and with the longest word of each text on a line."""
-    return Measurement.get(
-        console, console.options.update(width=_ENDLESS), _table(console, columns)
-    )
+    options = console.options.update(width=_ENDLESS)
+    return Measurement.get(console, options, _table(console, columns))
 
 
 def show_line(console: Console, text: str, label: str = "", style: str = "") -> None:

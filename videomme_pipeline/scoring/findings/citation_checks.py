@@ -49,22 +49,16 @@ def answers(run: Run, _runs: Runs) -> Finding:
 def release(run: Run, _runs: Runs) -> Finding:
     """Check that the questions are those that the benchmark declares, or name the chosen subset."""
     size = run.benchmark.size
-    by_video = Counter(
-        video for video, _ in {(row.video_id, row.question_id) for row in run.answers}
-    )
+    by_video = Counter(video for video, _ in {(r.video_id, r.question_id) for r in run.answers})
     counted = f"{by_video.total():,} questions on {len(by_video):,} videos"
     if "questions" in (run.specification or {}):
-        return Finding(
-            Status.ERROR,
-            f"{counted}: a list of questions that were chosen by their ids",
-            "compare it with other evaluations of the same list, or remove `questions`",
-        )
+        summary = f"{counted}: a list of questions that were chosen by their ids"
+        advice = "compare it with other evaluations of the same list, or remove `questions`"
+        return Finding(Status.ERROR, summary, advice)
     if size.questions is None:
-        return Finding(
-            Status.UNKNOWN,
-            f"{counted}; the benchmark does not declare its size",
-            "declare its `size`: the numbers of videos and questions",
-        )
+        summary = f"{counted}; the benchmark does not declare its size"
+        advice = "declare its `size`: the numbers of videos and questions"
+        return Finding(Status.UNKNOWN, summary, advice)
     if by_video.total() == size.questions and size.videos in (None, len(by_video)):
         return Finding(Status.OK, f"{counted}, as declared")
     selected = Counter(question.video_id for question in run.questions.values())
@@ -86,11 +80,8 @@ def release(run: Run, _runs: Runs) -> Finding:
             "(`videos`, `duration`, `subset`, `limit`) from benchmarks.yaml and from the file of "
             "the evaluation, and run again",
         )
-    return Finding(
-        Status.ERROR,
-        f"{counted}, but {declared}",
-        f"build the questions again, then {run.run_again}",
-    )
+    advice = f"build the questions again, then {run.run_again}"
+    return Finding(Status.ERROR, f"{counted}, but {declared}", advice)
 
 
 def frames(run: Run, _runs: Runs) -> Finding | None:
@@ -137,9 +128,8 @@ def _took_planned_frames(run: Run) -> Finding:
     if unproven := _unproven(run, run.answered):
         reason, advice = unproven
         return Finding(Status.UNKNOWN, f"{itself} {reason}", advice)
-    return Finding(
-        Status.OK, f"{itself} the prompt tokens of {len(run.answered):,} requests count them"
-    )
+    summary = f"{itself} the prompt tokens of {len(run.answered):,} requests count them"
+    return Finding(Status.OK, summary)
 
 
 def _unproven(run: Run, rows: Sequence[Answer | ScoredQuestion]) -> tuple[str, str] | None:
@@ -206,9 +196,8 @@ def prompt_tokens(run: Run, _runs: Runs) -> Finding | None:
         )
     if unproven := _unproven(run, [row for row, _ in rows]):
         return Finding(Status.UNKNOWN, *unproven)
-    return Finding(
-        Status.OK, f"{len(rows):,} requests have the prompt tokens of their planned frames"
-    )
+    summary = f"{len(rows):,} requests have the prompt tokens of their planned frames"
+    return Finding(Status.OK, summary)
 
 
 def pruned_videos(run: Run, _runs: Runs) -> Finding | None:
@@ -285,12 +274,9 @@ def subtitles(run: Run, _runs: Runs) -> Finding | None:
     counted = f"{count:,} of {videos:,} videos have subtitles"
     is_complete = videos == size.videos and declared is not None
     if count == 0 or (is_complete and count != declared):
-        return Finding(
-            Status.ERROR,
-            counted + (f", but the benchmark has {declared:,}" if is_complete else ""),
-            "fetch the subtitles of all videos (docs/data.md has the layouts), and "
-            + run.run_again,
-        )
+        summary = counted + (f", but the benchmark has {declared:,}" if is_complete else "")
+        advice = "fetch the subtitles of all videos (docs/data.md has the layouts), and "
+        return Finding(Status.ERROR, summary, advice + run.run_again)
     if is_complete:
         return Finding(Status.OK, f"{counted}, as declared")
     reason = "the benchmark does not declare how many"
@@ -323,16 +309,11 @@ def media(run: Run, _runs: Runs) -> Finding:
     ]
     if not problems:
         return Finding(Status.OK, f"the files and questions of {videos} are unchanged")
-    return Finding(
-        Status.ERROR,
-        f"changed since the score was computed: {', '.join(problems)}",
-        f"{run.run_again}; only questions on what changed are asked",
-    )
+    summary = f"changed since the score was computed: {', '.join(problems)}"
+    advice = f"{run.run_again}; only questions on what changed are asked"
+    return Finding(Status.ERROR, summary, advice)
 
 
 def _not_stored(run: Run) -> Finding:
-    return Finding(
-        Status.UNKNOWN,
-        "the data that the score was computed from is not stored",
-        f"{run.run_again}; no question is asked again",
-    )
+    summary = "the data that the score was computed from is not stored"
+    return Finding(Status.UNKNOWN, summary, f"{run.run_again}; no question is asked again")

@@ -71,11 +71,8 @@ def sameness(run: Run, runs: Runs) -> Iterator[Finding]:
                 "cite only one of these scores",
             )
     elif run.is_evaluation and run.answered and not are_stored:
-        yield Finding(
-            Status.UNKNOWN,
-            "the fingerprints of its requests are not stored",
-            f"{run.run_again}; no question is asked again",
-        )
+        summary = "the fingerprints of its requests are not stored"
+        yield Finding(Status.UNKNOWN, summary, f"{run.run_again}; no question is asked again")
     elif not run.is_evaluation and len(run.answered) < MIN_INFORMATIVE:
         yield _unchecked(
             f"{len(run.answered):,} answers are too few ({MIN_INFORMATIVE} are needed) to tell "
@@ -164,17 +161,14 @@ def guessed_letters(run: Run, _runs: Runs) -> Iterator[Finding]:
         expected = sum(1 / len(run.questions[row.question_id].options) for row in guessed)
         # The probability of so many right ones, or more, among random guesses.
         by_chance = float(scipy.special.bdtrc(right - 1, len(guessed), expected / len(guessed)))
-        are_guesses = right == 0 or by_chance >= _BIASED_P_VALUE
+        status, conclusion = Status.WARNING, "a judge may have read them"
+        if right == 0 or by_chance >= _BIASED_P_VALUE:
+            status, conclusion = Status.ERROR, "another scoring gives another score"
         yield Finding(
-            Status.ERROR if are_guesses else Status.WARNING,
+            status,
             f"{len(guessed):,} stated letters do not follow from their texts by any reader; "
             f"{right:,} of them are right, and {expected:.1f} of random guesses would be, so "
-            + (
-                "another scoring gives another score"
-                if are_guesses
-                else "a judge may have read them"
-            )
-            + f": {listed([row.question_id for row in guessed])}",
+            f"{conclusion}: {listed([row.question_id for row in guessed])}",
             numbers={"guessed": len(guessed), "right": right, "expected_right": expected},
             chance=1.0 if right == 0 else by_chance,
         )
@@ -307,8 +301,7 @@ def letters(run: Run, _runs: Runs) -> Iterator[Finding]:
     p_value = float(scipy.special.chdtrc(max(len(letters) - 1, 1), chi_square))
     percent = 100 / len(rows)
     shares = ", ".join(
-        f"{letter} {percent * given[letter]:.0f}% ({percent * correct[letter]:.0f}%)"
-        for letter in letters
+        f"{key} {percent * given[key]:.0f}% ({percent * correct[key]:.0f}%)" for key in letters
     )
     summary = (
         f"letters of {len(rows):,} answers (correct ones): {shares}; effect size {effect:.2f}, "
@@ -330,11 +323,9 @@ def letters(run: Run, _runs: Runs) -> Iterator[Finding]:
 
 def truncation(run: Run, _runs: Runs) -> Iterator[Finding]:
     """Answers end at a limit of tokens, or inside of the reasoning."""
-    by_tokens = Counter(
-        r.usage.completion_tokens for r, _ in run.texts if r.usage.completion_tokens
-    )
-    limit = max(by_tokens, default=0) or 0
-    at_limit = by_tokens[limit] if limit >= _MIN_LIMIT else 0
+    tokens = [row.usage.completion_tokens or 0 for row, _ in run.texts]
+    limit = max(tokens, default=0)
+    at_limit = tokens.count(limit) if limit >= _MIN_LIMIT else 0
     if at_limit < max(_FEW_AT_LIMIT, 0.005 * len(run.texts)) or at_limit > 0.9 * len(run.texts):
         at_limit = 0
     reported = sum(row.finish_reason in ("length", "max_tokens") for row, _ in run.texts)
@@ -355,7 +346,7 @@ def truncation(run: Run, _runs: Runs) -> Iterator[Finding]:
                 "cut": cut,
             },
         )
-    elif not by_tokens and not any(row.finish_reason for row in run.rows):
+    elif not limit and not any(row.finish_reason for row in run.rows):
         yield _unchecked("the run has no token counts or finish reasons, so limits are hidden")
 
 
@@ -365,9 +356,7 @@ def same_as_blind(run: Run, runs: Runs) -> Iterator[Finding]:
         yield _unchecked("no blind run is given (--blind), so it is unknown if the frames matter")
         return
     blind = {(row.question_id, row.repeat): row for row in runs.blind.rows}
-    pairs = [
-        (row, blind[key]) for row in run.rows if (key := (row.question_id, row.repeat)) in blind
-    ]
+    pairs = [(r, blind[key]) for r in run.rows if (key := (r.question_id, r.repeat)) in blind]
     if not pairs:
         yield _unchecked("the blind run has other questions")
         return

@@ -123,8 +123,7 @@ def distribution_of_sum(chances: NDArray[np.float64]) -> NDArray[np.float64]:
     """
     while len(chances) > 1:
         if len(chances) % 2:
-            certain_zero = np.zeros((1, chances.shape[1]))
-            certain_zero[0, 0] = 1.0
+            certain_zero = np.eye(1, chances.shape[1])
             chances = np.concatenate((chances, certain_zero))
         points = 2 * chances.shape[1] - 1
         spectra = np.fft.rfft(chances, points, axis=1)

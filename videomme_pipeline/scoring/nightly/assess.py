@@ -102,6 +102,7 @@ def assess(
     """
     history = history_of([observation.rows for observation in observations])
     reference, previous, current = observations[0], observations[-2], observations[-1]
+    has_previous_run = len(observations) > references + 1
     against_reference = _compared(current, reference)
     budgets = runs_per_false_alarm(spec, history, tracked)
     dates = [observation.name for observation in observations]
@@ -112,9 +113,9 @@ def assess(
             continue
         severity = spec.severity[check]
         if check is NightlyCheck.FAILED:
-            finding = _failed_finding(observations, spec)
+            result = _failed_requests(observations, spec.max_failed_rate)
         elif check is NightlyCheck.MARGINALS:
-            finding = _marginals_finding(history, accuracy_states, budgets[check], severity)
+            result = _marginals(history, accuracy_states, budgets[check])
         else:
             states = accuracy_states
             if check is not NightlyCheck.ACCURACY:
@@ -122,16 +123,14 @@ def assess(
             state = states[-1]
             difference = _difference_text(check, against_reference)
             decision = f"{difference}. {_decision(check, history, state, dates, budgets[check])}"
-            finding = _test_finding(check, severity, history, state, decision)
-        findings.append(finding)
+            result = _test(check, history, state, decision)
+        findings.append(NightlyFinding(check=check, severity=severity, **result._asdict()))
     return Assessment(
         evaluation=current.rows[0].evaluation if current.rows else reference.rows[0].evaluation,
         date=current.name,
         findings=tuple(findings),
         against_reference=against_reference,
-        against_previous_run=(
-            _compared(current, previous) if len(observations) > references + 1 else None
-        ),
+        against_previous_run=_compared(current, previous) if has_previous_run else None,
         detectable_drop=detectable_difference(current.rows, reference.rows),
     )
 
@@ -166,9 +165,8 @@ def watch_check(
 
 
 def _applies(check: NightlyCheck, spec: AlarmSpec, history: History) -> bool:
-    if check is NightlyCheck.GROUP_SCORE and not history.has_groups:
-        return False
-    return spec.severity[check] is not Severity.OFF
+    has_data = history.has_groups or check is not NightlyCheck.GROUP_SCORE
+    return has_data and spec.severity[check] is not Severity.OFF
 
 
 def _measure(check: NightlyCheck, history: History) -> tuple[RunCounts, Mask]:
@@ -182,9 +180,16 @@ def _measure(check: NightlyCheck, history: History) -> tuple[RunCounts, Mask]:
     return measures[check], history.whole_groups if is_group_score else history.complete
 
 
-def _test_finding(
-    check: NightlyCheck, severity: Severity, history: History, state: AlarmState, decision: str
-) -> NightlyFinding:
+class _Result(NamedTuple):
+    """The fields of a `NightlyFinding` that its check decides."""
+
+    passed: bool
+    is_new: bool
+    summary: str
+    measures: JsonMapping
+
+
+def _test(check: NightlyCheck, history: History, state: AlarmState, decision: str) -> _Result:
     rates = _rates(check, history, [*state.pool, history.last_run])
     measures = {"p_value": state.p_value, "evidence": state.evidence, "alarm_at": state.alarm_at}
     summary = "no video was answered completely, so there is nothing to compare"
@@ -193,14 +198,7 @@ def _test_finding(
         measures = {"current": current, "before": before} | measures
         measured = "unusual answers " if check is NightlyCheck.FLIPS else ""
         summary = f"{measured}{current:.1%}, in earlier runs {before:.1%}{decision}"
-    return NightlyFinding(
-        check=check,
-        severity=severity,
-        passed=not state.in_alarm,
-        is_new=state.is_new,
-        summary=summary,
-        measures=JsonMapping(measures),
-    )
+    return _Result(not state.in_alarm, state.is_new, summary, JsonMapping(measures))
 
 
 def _decision(
@@ -221,13 +219,10 @@ def _decision(
 
 def _difference_text(check: NightlyCheck, compared: Comparison | None) -> str:
     """The difference to the reference, for the checks of scores."""
-    if compared is None:
+    is_accuracy = check is NightlyCheck.ACCURACY
+    if compared is None or not (is_accuracy or check is NightlyCheck.GROUP_SCORE):
         return ""
-    differences = {
-        NightlyCheck.ACCURACY: (compared.accuracy, 100),
-        NightlyCheck.GROUP_SCORE: (compared.group_score, 1),
-    }
-    paired, points = differences.get(check, (None, 1))
+    paired, points = (compared.accuracy, 100) if is_accuracy else (compared.group_score, 1)
     estimate = paired.difference if paired else None
     if estimate is None or estimate.low is None or estimate.high is None:
         return ""
@@ -237,30 +232,19 @@ def _difference_text(check: NightlyCheck, compared: Comparison | None) -> str:
     )
 
 
-def _marginals_finding(
-    history: History, accuracy_states: Sequence[AlarmState], budget: float, severity: Severity
-) -> NightlyFinding:
+def _marginals(history: History, accuracy_states: Sequence[AlarmState], budget: float) -> _Result:
     worse, is_new = worse_marginals(history, accuracy_states, history.last_run, budget)
-    cells = [
-        f"{test.column} {test.value} ({test.before:.1%} to {test.current:.1%})" for test in worse
-    ]
-    return NightlyFinding(
-        check=NightlyCheck.MARGINALS,
-        severity=severity,
-        passed=not worse,
-        is_new=is_new,
-        summary=(
+    summary = "no part of the benchmark is worse beyond the noise"
+    if worse:
+        cells = [f"{t.column} {t.value} ({t.before:.1%} to {t.current:.1%})" for t in worse]
+        summary = (
             f"worse in {listed(cells)}. This is a real change: noise alone causes this once in "
             f"{budget:,.0f} runs (Benjamini–Hochberg over all facets)"
-            if worse
-            else "no part of the benchmark is worse beyond the noise"
-        ),
-        measures=JsonMapping({"worse_cells": float(len(worse))}),
-    )
+        )
+    return _Result(not worse, is_new, summary, JsonMapping({"worse_cells": float(len(worse))}))
 
 
-def _failed_finding(observations: Sequence[Observation], spec: AlarmSpec) -> NightlyFinding:
-    limit, rows = spec.max_failed_rate, observations[-1].rows
+def _failed_requests(observations: Sequence[Observation], limit: float) -> _Result:
     previous, current = (
         fmean(row.outcome is Outcome.FAILED for row in run.rows) if run.rows else None
         for run in observations[-2:]
@@ -269,17 +253,12 @@ def _failed_finding(observations: Sequence[Observation], spec: AlarmSpec) -> Nig
     summary = "the share of failed requests is unknown"
     if current is not None:
         summary = f"{current:.1%} of the questions got no answer (limit {limit:.1%})"
-        errors = Counter(row.error for row in rows if row.error)
+        errors = Counter(row.error for row in observations[-1].rows if row.error)
         if errors and not passed:
             summary += f": {errors.most_common(1)[0][0]}"
-    return NightlyFinding(
-        check=NightlyCheck.FAILED,
-        severity=spec.severity[NightlyCheck.FAILED],
-        passed=passed,
-        is_new=not passed and (previous is None or previous <= limit),
-        summary=summary,
-        measures=JsonMapping({} if current is None else {"current": current, "limit": limit}),
-    )
+    is_new = not passed and (previous is None or previous <= limit)
+    measures = {} if current is None else {"current": current, "limit": limit}
+    return _Result(passed, is_new, summary, JsonMapping(measures))
 
 
 def _rates(

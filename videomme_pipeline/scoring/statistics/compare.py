@@ -269,6 +269,7 @@ def _marginals(units: Sequence[_Unit], step: float | None) -> tuple[Marginal, ..
             by_value[column, value].append(unit)
     differences = [_difference(group, step) for group in by_value.values()]
     adjusted = estimates.adjusted_p_values([test.p_value for test in differences])
+    tests = zip(by_value.items(), differences, adjusted, strict=True)
     return tuple(
         Marginal(
             column=column,
@@ -280,9 +281,7 @@ def _marginals(units: Sequence[_Unit], step: float | None) -> tuple[Marginal, ..
             adjusted_p_value=float(p_value),
             significant=bool(p_value <= FALSE_DISCOVERY_RATE),
         )
-        for ((column, value), group), difference, p_value in zip(
-            by_value.items(), differences, adjusted, strict=True
-        )
+        for ((column, value), group), difference, p_value in tests
     )
 
 

@@ -118,9 +118,8 @@ def paired_difference(
     if first.shape != second.shape:
         raise ValueError(f"{first.size} values against {second.size}: they cannot be paired")
     sums, counts = _cluster_sums(first - second, clusters)
-    estimate = _estimate(sums, counts)
+    difference = _limited(_estimate(sums, counts), sums, largest)
     p_value, exact = sign_flip_test(sums, unit=unit)
-    difference = _limited(estimate, sums, largest)
     return PairedDifference(difference=difference, p_value=p_value, exact=exact)
 
 

@@ -188,9 +188,7 @@ def check_difference(
     """
     estimate = paired.difference
     p_equivalence = None if margin is None else _equivalence(paired, margin / scale)
-    if margin is not None and _is_equivalent(
-        paired, margin, p_equivalence, levels.equivalence, scale
-    ):
+    if margin is not None and _is_equivalent(paired, margin, p_equivalence, levels, scale):
         verdict = Verdict.EQUIVALENT
     elif paired.p_value > levels.difference:
         verdict = Verdict.UNDECIDED
@@ -221,19 +219,19 @@ def _equivalence(paired: PairedDifference, margin: float) -> float | None:
 
 
 def _is_equivalent(
-    paired: PairedDifference, margin: float, p_value: float | None, level: float, scale: int
+    paired: PairedDifference, margin: float, p_value: float | None, levels: Levels, scale: int
 ) -> bool:
     """True if the difference is within the margin, by both tests or by the exact interval.
 
-    Each bound of the exact interval has a one-sided confidence of 95%. A smaller `level` asks for
+    Each bound of the exact interval has a one-sided confidence of 95%. A smaller level asks for
     more videos: the bound on the share of videos that differ is 1 - level^(1/clusters), as in
     `paired_difference`.
     """
     if p_value is not None:
-        return p_value < level
+        return p_value < levels.equivalence
     estimate = paired.difference
     if estimate.low is None or estimate.high is None:
         return False
-    same = level ** (1 / estimate.clusters)
+    same = levels.equivalence ** (1 / estimate.clusters)
     farthest = same * scale * abs(estimate.mean) + (1 - same) * 100
     return bool(max(farthest, -scale * estimate.low, scale * estimate.high) < margin)

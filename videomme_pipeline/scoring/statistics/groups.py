@@ -84,8 +84,7 @@ def score_groups(
         if reason is None:
             scored.append(_score_group(group, grouping, rule))
         else:
-            ids = tuple(row.question_id for row in group)
-            unscored.append(UnscoredGroup(*key, ids, reason))
+            unscored.append(UnscoredGroup(*key, tuple(row.question_id for row in group), reason))
     return scored, unscored
 
 

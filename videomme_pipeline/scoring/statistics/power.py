@@ -139,13 +139,10 @@ def _removed_by_repeats(rows: Sequence[ScoredQuestion]) -> float:
     Half of the discordance of two repeats is the noise of one of them.
     """
     pair = first_repeats(rows)
-    if pair is None:
+    if pair is None or not _answered_in_both(*pair):
         return 0.0
     count = len({row.repeat for row in rows})
-    try:
-        return (1 - 1 / count) * measure_noise(*pair).discordance / 2
-    except ScoringError:
-        return 0.0
+    return (1 - 1 / count) * measure_noise(*pair).discordance / 2
 
 
 def first_repeats(rows: Sequence[ScoredQuestion]) -> tuple[list[ScoredQuestion], ...] | None:
