@@ -80,6 +80,22 @@ def test_few_answers_are_no_verdict() -> None:
     assert videomme("recipe", "run", "streamforest", "--from", "a.json").status == 0
 
 
+def test_a_total_without_an_interval_is_no_verdict() -> None:
+    """The score of groups that are all right has none."""
+    dataset = {"level": 1, "second_head": "a", "third_head": "b", "options": ["A. 1", "B. 2"]}
+    group = {"group_type": "relevance", "group_structure": None, "answer": "A", "prediction": "A"}
+    answers = [
+        {"video_id": f"{n:03d}", "question_id": f"{n:03d}-{k}", "question": f"{k}?"}
+        | (dataset | group)
+        for n in range(800)
+        for k in range(4)
+    ]
+    Path("a.json").write_text(json.dumps(answers))
+    ended = videomme("recipe", "run", "qwen3-vl-8b-v2-moss-vl", "--from", "a.json")
+    assert "here 100.0: no interval" in ended.out
+    assert ended.status == 3
+
+
 def test_the_denominator_is_that_of_the_recipe() -> None:
     Path("a.json").write_text(json.dumps(rows((700, 600, 600), unreadable=300)))
     (value,) = videomme("recipe", "run", "gpt-4o", "--from", "a.json", "--json").json["values"]

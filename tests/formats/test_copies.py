@@ -12,8 +12,10 @@ from hypothesis import strategies as st
 from tests.support.scored_rows import questions_of, v1_evaluation, v2_evaluation
 from videomme_pipeline.formats.dataset_rows import dataset_row
 from videomme_pipeline.formats.registry import FORMATS, write_results
-from videomme_pipeline.formats.score_file import ScoreOptions, ScoreReport, score_file
+from videomme_pipeline.formats.score_file import ScoreOptions, ScoreReport, audited_file, score_file
 from videomme_pipeline.reports.score_report import ReportKind, as_json, render
+from videomme_pipeline.scoring.findings.run import Runs
+from videomme_pipeline.scoring.findings.run_checks import stored_failures
 from videomme_pipeline.scoring.readers.read_answer import ReaderName
 
 V1, V2 = v1_evaluation(5), v2_evaluation(5)
@@ -47,6 +49,22 @@ def test_a_padded_log_has_the_score_of_its_answers(tmp_path: Path) -> None:
     assert report.remarks[0] in render(report, ReportKind.PLAIN)
     assert as_json(report)["remarks"] == list(report.remarks)
     assert render(report, ReportKind.OFFICIAL) == render(plain, ReportKind.OFFICIAL)
+
+
+@pytest.mark.parametrize(
+    "failure", [{"prediction": None, "error": "timeout"}, {"prediction": "RateLimitError: 429"}]
+)
+def test_an_answer_counts_that_a_repeated_request_got(
+    tmp_path: Path, failure: dict[str, Any]
+) -> None:
+    row = {"video_id": "001", "question_id": "001-1", "answer": "A", "options": ["A. 1", "B. 2"]}
+    path = tmp_path / "retries.json"
+    path.write_text(json.dumps([row | failure, row | {"prediction": "A"}]))
+    report = score_file(path, ScoreOptions())
+    assert [own.is_correct for own in report.rows] == [True]
+    assert report.remarks == ()
+    run = audited_file(path, ScoreOptions())
+    assert list(stored_failures(run, Runs(runs=[run]))) == []
 
 
 def test_padded_rows_keep_the_columns_that_the_user_names(tmp_path: Path) -> None:

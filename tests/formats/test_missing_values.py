@@ -83,6 +83,47 @@ def test_a_table_may_have_one_column_per_option(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("columns", "error"),
+    [
+        ({"B": "Two", "C": "One"}, "option A is empty"),
+        ({"A": "Two", "B": "Four", "D": "One"}, "option C is empty"),
+        ({"options": ["A. Two", "C. Four", "D. One"]}, "the options have the letters A, C, D"),
+        ({"options": "['Two' 'Four' 'One']"}, "it has no `options`, but only"),
+        ({"options": ["One"]}, "it has no `options`, but only"),
+    ],
+)
+def test_options_with_unclear_letters_are_a_problem_of_the_row(
+    tmp_path: Path, columns: dict[str, Any], error: str
+) -> None:
+    unclear = {k: v for k, v in row(1, [], "A", "A").items() if k != "options"} | columns
+    report = scored(tmp_path / "results.json", [unclear, row(2, ["Two", "One"], "A", "A")])
+    assert len(report.rows) == 1
+    assert error in report.notes[0]
+
+
+@pytest.mark.parametrize("form", ["columns", "map", "text of a map", "text of a list"])
+def test_the_tenth_option_has_the_tenth_letter(tmp_path: Path, form: str) -> None:
+    texts = {str(number): f"Box {number}" for number in range(1, 11)}
+    forms: dict[str, dict[str, Any]] = {
+        "columns": {f"option{number}": text for number, text in texts.items()},
+        "map": {"options": texts},
+        "text of a map": {"options": str(texts)},
+        "text of a list": {"options": str(tuple(texts.values()))},
+    }
+    plain = {k: v for k, v in row(1, [], "J", "Box 10").items() if k != "options"}
+    report = scored(tmp_path / "results.json", [plain | forms[form]])
+    assert [(r.extracted_answer, r.is_correct) for r in report.rows] == [("J", True)]
+
+
+def test_a_key_whose_letter_and_text_name_two_options_is_a_problem(tmp_path: Path) -> None:
+    options = ["Zero", "One", "Two"]
+    rows = [row(1, options, "(B) Two", "B"), row(2, options, "(B) One", "B")]
+    report = scored(tmp_path / "results.json", rows)
+    assert len(report.rows) == 1
+    assert "`answer` is '(B) Two', but this is the text of C" in report.notes[0]
+
+
+@pytest.mark.parametrize(
     ("facts", "outcome"),
     [
         ({"is_success": False}, "failed"),
@@ -90,6 +131,13 @@ def test_a_table_may_have_one_column_per_option(tmp_path: Path) -> None:
         ({"error": "timeout"}, "failed"),
         ({"error": {"code": 429}}, "failed"),
         ({"error_code": 503}, "failed"),
+        ({"error_message": "timeout"}, "failed"),
+        ({"is_success": 0.0}, "failed"),
+        ({"status": "Error: 429"}, "failed"),
+        ({"status": "timed_out"}, "failed"),
+        ({"status_code": 500}, "failed"),
+        ({"error": {"code": None, "message": None}, "error_code": 0.0}, "correct"),
+        ({"error": "N/A", "status_code": 200, "is_success": 1.0}, "correct"),
         ({"status": "failed"}, "failed"),
         ({"finish_reason": "error"}, "failed"),
         ({"is_success": True, "error": "", "status": "ok", "finish_reason": "length"}, "correct"),

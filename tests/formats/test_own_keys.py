@@ -64,6 +64,55 @@ def test_the_key_of_the_dataset_counts_and_a_note_lists_the_row(
     assert document["publishable"] is False
 
 
+@pytest.mark.parametrize("left_out", [["answer"], ["video_id"], ["answer", "video_id"]])
+def test_own_options_are_compared_in_rows_that_are_not_complete(
+    tmp_path: Path, annotations: Path, left_out: list[str]
+) -> None:
+    rows = [row | {"prediction": row["answer"]} for row in DATASET]
+    rows[1]["options"] = ["D. Four.", "A. One.", "B. Two.", "C. Three."]
+    rows = [{name: row[name] for name in row if name not in left_out} for row in rows]
+    report = score(tmp_path / "rows.json", rows, annotations)
+    assert len(report.rows) == 8
+    (note,) = [note for note in report.notes if "differ from the dataset" in note]
+    assert "1 rows differ" in note
+    assert "row 2 (002-1): the options are others in the dataset" in note
+
+
+def test_the_text_of_a_question_is_worth_more_than_the_number_of_a_row(
+    tmp_path: Path, annotations: Path
+) -> None:
+    dataset = [row | {"question_id": str(number)} for number, row in enumerate(DATASET)]
+    annotations.write_text(json.dumps(dataset))
+    rows = [
+        {"question_id": str(number), "video_id": row["video_id"], "question": row["question"]}
+        | {"prediction": row["answer"]}
+        for number, row in enumerate(reversed(DATASET))
+    ]
+    report = score(tmp_path / "rows.json", rows, annotations)
+    assert all(row.is_correct for row in report.rows)
+    assert not [note for note in report.notes if "differ" in note]
+
+
+def test_a_map_of_annotations_keeps_its_ids(tmp_path: Path, annotations: Path) -> None:
+    """Also if not all of its rows have the same keys, and if the path of a video has a folder."""
+    dataset = {
+        row["question_id"]: {name: row[name] for name in row if name != "question_id"}
+        | {"video_id": f"a/{row['video_id']}.mp4"}
+        for row in reversed(DATASET)
+    }
+    dataset["001-1"]["note"] = "x"
+    annotations.write_text(json.dumps(dataset))
+    by_id = [{"question_id": q["question_id"], "prediction": q["answer"]} for q in DATASET]
+    by_video = [
+        {"video_id": f"/data/{q['video_id']}.mkv", "question": q["question"]}
+        | {"prediction": q["answer"]}
+        for q in DATASET
+    ]
+    for rows in (by_id, by_video):
+        report = score(tmp_path / "rows.json", rows, annotations)
+        assert [row.is_correct for row in report.rows] == [True] * 8
+
+
 def test_other_spellings_are_no_difference(tmp_path: Path, annotations: Path) -> None:
     rows = [
         {

@@ -1,6 +1,7 @@
 """Commands about the differences of two evaluations: gate, race, power."""
 
 import os
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
@@ -344,7 +345,9 @@ def _size(
         asked = Counter(video for video, _ in {(row.video_id, row.question_id) for row in rows})
         sizes, all_videos = [*asked.values()], len(asked)
     if per_video is not None:
-        sizes = [int(number) for number in per_video.split(",") if number.strip().isdecimal()]
+        if not re.fullmatch(r"\s*[1-9]\d*\s*(,\s*[1-9]\d*\s*)*", per_video):
+            raise ConfigurationError(f"--per-video {per_video!r}: give whole numbers, such as 1,3,6")
+        sizes = list(map(int, per_video.split(",")))
     chosen, mean = videos or all_videos, fmean(sizes or [0])
     if questions is None and chosen:
         questions = round(chosen * mean)

@@ -95,7 +95,7 @@ def _read_sample(sample: Row) -> Iterator[Row]:
         doc = {
             "doc_id": sample.get("doc_id"),
             "answer": sample.get("target"),
-            **{k: m[k] for m in metrics for k in ("question_id", "id", "answer") if k in m},
+            **{key: value for metric in metrics for key, value in metric.items()},
         }
     texts = [list(_leaves(sample[name])) for name in _TEXTS if name in sample] or [[None]]
     answers = max(1, len(texts[-1]))

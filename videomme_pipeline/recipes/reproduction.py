@@ -65,9 +65,9 @@ class Reproduction:
 
     @property
     def is_consistent(self) -> bool:
-        """True if there is a verdict, and no total is inconsistent."""
+        """True if there is a verdict about every total, and all are consistent."""
         totals = [value.is_consistent for value in self.values if value.part in TOTALS]
-        return self.undecided is None and False not in totals
+        return self.undecided is None and all(totals)
 
     def lines(self) -> Iterator[str]:
         """The comparison, line by line, and everything that is not proven."""
