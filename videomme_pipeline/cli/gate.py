@@ -346,7 +346,7 @@ def _size(
         sizes, all_videos = [*asked.values()], len(asked)
     if per_video is not None:
         if not re.fullmatch(r"\s*[1-9]\d*\s*(,\s*[1-9]\d*\s*)*", per_video):
-            raise ConfigurationError(f"--per-video {per_video!r}: give whole numbers, such as 1,3,6")
+            raise ConfigurationError(f"--per-video {per_video!r}: give numbers such as 1,3,6")
         sizes = list(map(int, per_video.split(",")))
     chosen, mean = videos or all_videos, fmean(sizes or [0])
     if questions is None and chosen:

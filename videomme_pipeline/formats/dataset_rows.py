@@ -19,6 +19,7 @@ from videomme_pipeline.benchmarks.question import Letter, Question, split_option
 from videomme_pipeline.benchmarks.registry import find_benchmark, registered_benchmarks
 from videomme_pipeline.errors import one_line
 from videomme_pipeline.fetch.release import FOOTAGE_SUFFIXES
+from videomme_pipeline.fingerprint import fingerprint
 from videomme_pipeline.formats.results_format import TEXT_COLUMNS, Row
 from videomme_pipeline.scoring.readers.careful import read_careful
 from videomme_pipeline.scoring.scored_question import ScoredQuestion
@@ -30,9 +31,6 @@ _SHORT = 40
 """The number of characters of a short response, in which a letter needs no option beside it."""
 _TAG = re.compile(r"</?answer>", re.IGNORECASE)
 _BLANK = {"", "none", "nan", "null"}
-
-SeenQuestions = defaultdict[str, dict[tuple[str, tuple[str, ...]], int]]
-"""The numbers of the questions on each video, by text and options."""
 
 
 @dataclass(frozen=True)
@@ -81,10 +79,11 @@ class Annotations:
         return self.questions[int(text)] if exists else None
 
 
-def question_of(row: Row, benchmark: str, seen: SeenQuestions) -> Question:
+def question_of(row: Row, benchmark: str) -> Question:
     """The question in `row`. ValueErrors say what is missing or wrong.
 
-    `seen` is updated. Without a `question_id`, the different questions on a video are numbered.
+    Without a `question_id`, the text and the options make the id, so that it is the same one in
+    files with other rows or another order.
     """
     video_id = name_of(row, "video_id")
     if video_id is None:
@@ -99,11 +98,9 @@ def question_of(row: Row, benchmark: str, seen: SeenQuestions) -> Question:
         raise ValueError(f"`answer` is {row.get('answer')!r}, not a letter A to N or an option")
     if answer not in tuple(Letter)[: len(options)]:
         raise ValueError(f"`answer` is {answer}, but there are only {len(options)} options")
-    numbers = seen[video_id]
-    number = numbers.setdefault((text, options), 1 + len(numbers))
     return Question(
         benchmark=benchmark,
-        question_id=name_of(row, "question_id") or f"{video_id}-{number}",
+        question_id=name_of(row, "question_id") or f"{video_id}-{fingerprint(text, options)[:8]}",
         video_id=video_id,
         youtube_id=name_of(row, "videoID"),
         url=name_of(row, "url"),
@@ -114,9 +111,7 @@ def question_of(row: Row, benchmark: str, seen: SeenQuestions) -> Question:
     )
 
 
-def known_question(
-    row: Row, benchmark: str, seen: SeenQuestions, annotations: Annotations
-) -> tuple[Question, str]:
+def known_question(row: Row, benchmark: str, annotations: Annotations) -> tuple[Question, str]:
     """The question of `row`, from the annotations, and how the row differs from it, or "".
 
     The question as the row has it counts if the annotations, which may be those of a part of the
@@ -126,7 +121,7 @@ def known_question(
     question_id, number, answer = name_of(row, "question_id"), row.get("doc_id"), row.get("answer")
     answer = None if isinstance(answer, Mapping) else columns.text_in(answer)
     options = _options(row, benchmark) if row.get("options") else ()
-    own = question_of(row, benchmark, seen) if options and answer and row.get("video_id") else None
+    own = question_of(row, benchmark) if options and answer and row.get("video_id") else None
     question = annotations.find(row, options, own)
     if question is None and own:
         return own, "the dataset does not have its question" if annotations.are_whole else ""

@@ -1,6 +1,5 @@
 """All results-file formats by name, and functions that read and write files in any of them."""
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -80,10 +79,9 @@ def read_results(
         contents.remarks.append("no row names its video, which is taken from the question's id")
     questions: list[tuple[Question, Row]] = []
     left_out, differing = list[str](), list[str]()
-    seen: dataset_rows.SeenQuestions = defaultdict(dict)
     for number, row in enumerate(dataset_rows.with_letters(rows, benchmark), start=1):
         try:
-            question, differs = _question_in(row, benchmark, dataset, seen, contents.has_shards)
+            question, differs = _question_in(row, benchmark, dataset, contents.has_shards)
         except ValueError as error:
             left_out.append(f"row {number} ({row.get('question_id', 'no id')}) left out: {error}")
             continue
@@ -118,15 +116,14 @@ def _question_in(
     row: Row,
     benchmark: str,
     dataset: dataset_rows.Annotations | None,
-    seen: dataset_rows.SeenQuestions,
     has_shards: bool,
 ) -> tuple[Question, str]:
     """The question that `row` answers, and how the row differs from the dataset, or ""."""
     if dataset is None:
-        return dataset_rows.question_of(row, benchmark, seen), ""
+        return dataset_rows.question_of(row, benchmark), ""
     if has_shards and not row.get("options") and dataset_rows.name_of(row, "question_id") is None:
         raise ValueError("no `question_id`, and `doc_id` restarts in each file of a run")
-    return dataset_rows.known_question(row, benchmark, seen, dataset)
+    return dataset_rows.known_question(row, benchmark, dataset)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -241,10 +238,9 @@ def read_annotations(path: Path, benchmark: str) -> dataset_rows.Annotations:
     try:
         questions = declared_questions(path, find_benchmark(benchmark))
     except AnnotationError as error:
-        seen: dataset_rows.SeenQuestions = defaultdict(dict)
         try:
             rows = map(with_usual_names, read_rows(path))
-            questions = [dataset_rows.question_of(row, benchmark, seen) for row in rows]
+            questions = [dataset_rows.question_of(row, benchmark) for row in rows]
         except ValueError as other:
             raise ScoringError(
                 f"{path}: not the annotations of {benchmark}: {error}; nor rows of Video-MME: "

@@ -251,7 +251,7 @@ def test_the_command_takes_unequal_numbers_of_questions() -> None:
 @pytest.mark.parametrize("numbers", ["1,2.5", "2,x", "1,,2", "0", "1,-1"])
 def test_numbers_of_questions_that_cannot_be_read_are_named(numbers: str) -> None:
     failed = videomme("power", "--videos", "40", "--per-video", numbers).failed_with
-    assert failed == f"--per-video {numbers!r}: give whole numbers, such as 1,3,6"
+    assert failed == f"--per-video {numbers!r}: give numbers such as 1,3,6"
 
 
 def test_a_size_that_is_not_known_must_be_given() -> None:

@@ -73,10 +73,6 @@ def _repeated(statement: str, texts: OptionTexts, span: Span) -> _Occurrence | N
     words = list(islice(words_from(statement, span[0], end), most_words))
     cores = (tuple(word.text for word in words), without_article(statement, words)) if words else ()
     fits = [letter for letter, text in texts.items() if text.core in cores]
-    # "it is wet" for "The stone is wet"
-    if words[:1] and words[0].text in SETS["pronouns"] and not fits:
-        own = tuple(word.text for word in words[1:])
-        fits = [key for key, text in texts.items() if own[1:] and text.core[1:] == own]
     content = _content(cores[-1]) if cores and not fits else ()
     if content and content[-1] == _stem(words[-1].text):
         fits = [letter for letter, text in texts.items() if _content(text.core) == content]

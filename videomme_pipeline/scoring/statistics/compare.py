@@ -12,7 +12,7 @@ from statistics import fmean
 
 from videomme_pipeline.benchmarks.facets import Facets, Measure
 from videomme_pipeline.benchmarks.registry import find_benchmark
-from videomme_pipeline.errors import ScoringError
+from videomme_pipeline.errors import ScoringError, listed
 from videomme_pipeline.scoring.scored_question import UNKNOWN_TRACK, Outcome, ScoredQuestion
 from videomme_pipeline.scoring.statistics import estimates
 from videomme_pipeline.scoring.statistics.groups import score_groups
@@ -128,6 +128,12 @@ def compare(
             f"{rows_b[0].evaluation if rows_b else 'b'}: no question was answered in both "
             f"({len(by_key_a)} and {len(by_key_b)} rows, {len(shared)} shared); compare "
             "evaluations of the same benchmark that have answers"
+        )
+    other = [f"{a.question_id} ({a.answer}, {b.answer})" for a, b in pairs if a.answer != b.answer]
+    if other:
+        raise ScoringError(
+            f"{len(other):,} questions have different right answers in {rows_a[0].evaluation} and "
+            f"{rows_b[0].evaluation}: {listed(other)}; give the dataset with --annotations"
         )
     videos = [a.video_id for a, _ in answered]
     questions = len({a.question_id for a, _ in answered})
