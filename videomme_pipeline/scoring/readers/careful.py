@@ -183,8 +183,6 @@ def _read_answer_tag(
     After a value, only a stated letter is read. The text before the value is not read.
     """
     start, end = _marked(text) or (0, 0)
-    if not end:
-        return None
     reading = _read_text(" " * start + set_markup_aside(text[start:end]), letters, labelled)
     if reading.rule != "no_letter":
         return replace(reading, rule="answer_tag") if reading.letter else reading
@@ -334,13 +332,9 @@ def _is_last_line(text: str, candidates: Sequence[_Candidate]) -> bool:
 
 def _concludes_steps(text: str, candidates: Sequence[_Candidate]) -> bool:
     """True if the last letter is the only one that a paragraph after numbered steps declares."""
-    ends = [
-        own
-        for own in candidates
-        if own.role is Role.DECLARED
-        and not own.is_of_case
-        and PATTERNS["conclusion"].search(text, max(0, own.start - 2 * _NEAR), own.start)
-    ]
+    declared = [own for own in candidates if own.role is Role.DECLARED and not own.is_of_case]
+    begins = PATTERNS["conclusion"].search
+    ends = [own for own in declared if begins(text, max(0, own.start - 2 * _NEAR), own.start)]
     is_only = ends[-1:] == [candidates[-1]] and len({own.letter for own in ends}) == 1
     return is_only and len(PATTERNS["step"].findall(text, 0, ends[-1].start)) > 1
 

@@ -93,8 +93,8 @@ def find_letters(
         start, end = match.span()
         own_text = texts.get(start)
         clause, gap = _clause_before(text, sentences, start)
-        closed = _closers_end(text, end) if gap.strip() else end
-        after = closed if own_text is None else _closers_end(text, own_text[1])
+        closed = next(_CLOSERS.finditer(text, end)).end() if gap.strip() else end
+        after = next(_CLOSERS.finditer(text, own_text[1])).end() if own_text else closed
         yield WrittenLetter(
             letter=_named(match, letters),
             start=start,
@@ -127,8 +127,7 @@ def _pattern(letters: tuple[Letter, ...]) -> re.Pattern[str]:
 
     It never matches a letter inside a word, in an abbreviation, in initials or in a unit, or a
     letter with a subscript or a power. The pronoun "I" counts only if the question offers the
-    letter and no word follows. The pattern begins with the letter, because the regular-expression
-    engine can skip all other characters.
+    letter and no word follows. The letter comes first, so that all other characters are skipped.
     """
     offered = "".join(letters).lower()
     lower = "".join(sorted({*"bcdfgh", *offered} - {*_LOWER_WORDS}))
@@ -167,11 +166,6 @@ _ORDINAL = re.compile(
     |第(?P<cjk>[一二三四五六七八1-9])(?:个|個)?(?:选项|選項|项|項)""",
     re.IGNORECASE | re.VERBOSE,
 )
-
-
-def _closers_end(text: str, end: int) -> int:
-    closers = _CLOSERS.match(text, end)
-    return closers.end() if closers else end
 
 
 def _clause_before(text: str, sentences: Sequence[int], start: int) -> tuple[str, str]:

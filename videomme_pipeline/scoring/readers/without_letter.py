@@ -419,7 +419,7 @@ def _stem(word: str) -> str:
     return _DOUBLED.sub("", _ENDING.sub("", word))
 
 
-_LEFT_OUT = frozenset(map(_stem, (*SETS["left_out"], *SETS["pronouns"], *SETS["prepositions"])))
+_LEFT_OUT = frozenset(map(_stem, SETS["left_out"] | SETS["prepositions"]))
 _MAX_BETWEEN = 2
 # Between the words of an option, these count as no word, and a denial as too many.
 _COSTS = dict.fromkeys(_LEFT_OUT, 0) | dict.fromkeys(("not", "no", "never", "t"), 9)
