@@ -102,7 +102,7 @@ def test_a_recipe_compares_the_metric_that_it_publishes() -> None:
     ended = videomme("recipe", "run", "qwen3-vl-8b-v2-moss-vl", "--from", file)
     assert ended.status == 3, "most of the questions have no answer"
     assert ended.out.splitlines()[0].startswith(
-        "qwen3-vl-8b-v2-moss-vl, without_subtitles, group score, grade D: published 12.4, here 12.5"
+        "qwen3-vl-8b-v2-moss-vl, without_subtitles, group score, grade C: published 12.4, here 12.5"
     )
     other = "Another source says: qwen3-vl-8b-v2-internvideo3: 27.9 unknown (accuracy)"
     assert other in ended.out.splitlines()

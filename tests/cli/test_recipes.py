@@ -120,7 +120,7 @@ def test_recipes_are_listed_and_shown() -> None:
     shown = yaml.safe_load(videomme("recipe", "show", "qwen3-vl-8b-script").out)
     assert shown["not_published"] == []
     assert shown["compared"] == "2026-11-28"
-    assert yaml.safe_load(videomme("recipe", "show", "gpt-4o").out)["compared"] == (
+    assert yaml.safe_load(videomme("recipe", "show", "moss-vl-v2").out)["compared"] == (
         "not compared again"
     )
     assert videomme("recipe", "show", "gpt-4o", "--json").json["published"] == {

@@ -493,7 +493,8 @@ def _runs_with_the_same_texts(run: Run, runs: Runs) -> list[str]:
 
 def _is_cut(text: str) -> bool:
     """True if a text of several words ends without a mark, such as "…and walks towards the"."""
-    return len(text.split(maxsplit=_WORDS)) >= _WORDS and text.rstrip()[-1].isalnum()
+    last = text.rstrip()[-1:]
+    return len(text.split(maxsplit=_WORDS)) >= _WORDS and (last.isalnum() or last == ",")
 
 
 def _is_refusing_option(question: Question, letter: str) -> bool:
