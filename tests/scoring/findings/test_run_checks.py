@@ -361,9 +361,10 @@ def test_reversed_letters_are_named(tmp_path: Path) -> None:
     assert "with the letters in reversed order" in finding.summary
 
 
-def test_reasoning_that_is_cut_without_tags_is_named(tmp_path: Path) -> None:
+@pytest.mark.parametrize("last", ["the", "the hill,"])
+def test_reasoning_that_is_cut_without_tags_is_named(tmp_path: Path, last: str) -> None:
     run = clean("videomme")
-    run.texts[::40] = ["Let me look: the man takes the box and walks towards the"] * 15
+    run.texts[::40] = [f"Let me look: the man takes the box and walks towards {last}"] * 15
     findings = facts(audited("videomme", [run.write(tmp_path / "a", "official")]))
     (finding,) = [row for row in findings if row.check == "truncation"]
     assert finding.numbers["cut"] == 15
