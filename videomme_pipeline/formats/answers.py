@@ -74,10 +74,9 @@ def answers_of(
     firsts: dict[tuple[str, int], tuple[Question, Row]] = {}
     for (question_id, repeat), copies in given.items():
         answered = [own for own in copies if _response_text(*own, missing) is not None]
-        # A request that failed may be repeated in a later row.
-        counted = (
-            [own for own in answered if answered[1:] and not _is_error(*own)] or answered or copies
-        )
+        if len(answered) > 1:  # a later row may repeat a request that failed
+            answered = [own for own in answered if not _is_error(*own)] or answered
+        counted = answered or copies
         question, row = firsts[question_id, repeat] = counted[0]
         texts = {(other.answer, _response_text(other, copy, missing)) for other, copy in counted}
         error = failure(row) or "no response in the results file"

@@ -165,9 +165,12 @@ def _each_word_once(cues: list[Cue]) -> list[Cue]:
         once.append(replace(cue, text=" ".join(words[repeated:])))
         new += repeated < len(words)
         rolled += 0 < repeated < len(words)
-        alone += repeated == len(words) and cue.end_seconds - cue.start_seconds < _MOMENT_SECONDS
+        alone += (
+            0 < repeated == len(words) and cue.end_seconds - cue.start_seconds < _MOMENT_SECONDS
+        )
         shown, until = words or shown, cue.end_seconds
-    return once if max(rolled, alone) > 2 * (not alone) and 2 * max(rolled, alone) > new else cues
+    is_rolling = (alone or rolled > 2) and 2 * max(rolled, alone) > new
+    return once if is_rolling else cues
 
 
 def read_webvtt(data: bytes, parser: SrtParser = SrtParser.PYSUBS2) -> CueFile:
