@@ -165,9 +165,8 @@ def _each_word_once(cues: list[Cue]) -> list[Cue]:
         once.append(replace(cue, text=" ".join(words[repeated:])))
         new += repeated < len(words)
         rolled += 0 < repeated < len(words)
-        alone += (
-            0 < repeated == len(words) and cue.end_seconds - cue.start_seconds < _MOMENT_SECONDS
-        )
+        is_moment = cue.end_seconds - cue.start_seconds < _MOMENT_SECONDS
+        alone += is_moment and 0 < repeated == len(words)
         shown, until = words or shown, cue.end_seconds
     is_rolling = (alone or rolled > 2) and 2 * max(rolled, alone) > new
     return once if is_rolling else cues
