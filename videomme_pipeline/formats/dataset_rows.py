@@ -131,8 +131,8 @@ def known_question(row: Row, benchmark: str, annotations: Annotations) -> tuple[
         asked = f"text {text[:40]!r} on video {name_of(row, 'video_id')}"
         by = named if question_id or number is not None else asked
         raise ValueError(f"the annotations have no question with the {by}")
-    asked, known = map(columns.without_case_and_spaces, (text, question.question))
-    if text and known not in asked:  # a prompt contains the question
+    asked, published = map(columns.without_case_and_spaces, (text, question.question))
+    if text and published not in asked:  # a prompt contains the question
         return question, "the question has another text in the dataset"
     if options and _texts(options) != _texts(question.options):
         return question, "the options are others in the dataset"
@@ -324,7 +324,7 @@ def _options(row: Row, benchmark: str) -> tuple[str, ...]:
     if isinstance(value, str):
         value = [line for line in value.split("\n") if line.strip()]
     if not isinstance(value, list) or len(value) < 2:
-        found = f", but only {row['options']!r}"[:99] if value else ""
-        raise ValueError(f"it has no `options`{found}")
+        only = f", but only {row['options']!r}"[:99] if value else ""
+        raise ValueError(f"it has no `options`{only}")
     declared = find_benchmark(benchmark).columns
     return tuple(columns.without_missing(value, declared.missing_options if declared else ()))

@@ -187,8 +187,8 @@ def _parse_values(text: str, remarks: list[str]) -> list[Any]:
             and (text[start.start() - 1] == "\n" or value.keys() >= rows[0].keys())
         ):
             cut_off.append(start.start())
-            found = opening.search(text, position)
-            position = found.start() if found else -1
+            next_row = opening.search(text, position)
+            position = next_row.start() if next_row else -1
             continue
         is_after_part = False
         rows += value if isinstance(value, list) else [value]
