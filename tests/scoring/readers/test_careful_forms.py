@@ -79,6 +79,8 @@ B | <strong>(B)</strong>
 """
 
 LABELLED = r"""
+A | a) The man is running.
+C | c) The man is running.
 C | C. The dog
 C | C) The dog
 C | C: The dog

@@ -16,7 +16,7 @@ from itertools import pairwise
 from videomme_pipeline.benchmarks.question import Letter
 from videomme_pipeline.scoring.readers import without_letter
 from videomme_pipeline.scoring.readers.answer_words import PATTERNS, WORD_LETTER
-from videomme_pipeline.scoring.readers.letters import find_letters
+from videomme_pipeline.scoring.readers.letters import NEAR, find_letters
 from videomme_pipeline.scoring.readers.option_texts import (
     labelled_texts,
     option_texts,
@@ -93,7 +93,7 @@ def _marked(answer: str) -> Span | None:
     answer = _without_added_question(answer, first.end()) if first else ""
     for tag in list(PATTERNS["answer_tag"].finditer(answer))[: -_MAX_TAGS - 1 : -1]:
         span = (tag.end(), _tag_end(answer, tag))
-        after = PATTERNS["answer_tag_end"].sub("", answer[span[1] : span[1] + _NEAR])
+        after = PATTERNS["answer_tag_end"].sub("", answer[span[1] : span[1] + NEAR])
         is_condition = PATTERNS["condition_after"].match(after)
         if not is_condition and set_markup_aside(answer[slice(*span)]).strip(" \t\n._"):
             return span
@@ -144,8 +144,7 @@ def _without_prompt(text: str, letters: Sequence[Letter]) -> str:
     asked = "\n" + text[: turn.start()] if turn else ""
     question = PATTERNS["prompt"].search(asked)
     before = asked[: question.start()] if question else ""
-    values = (own.end() for own in PATTERNS["declares"].finditer(before))
-    is_answered = any(before[end : end + 1].isdigit() for end in values)
+    is_answered = PATTERNS["declares_number"].search(before)
     if not turn or not question or is_answered or _read_answer(before, letters, {}).letter:
         return text
     return blank_spans(text, [(0, turn.end())])
@@ -284,7 +283,7 @@ def _without_lists(
     The first labels of lists of all options are no answers, even after "The answer is".
     """
     items = _list_items(text, letters[-1])
-    if bare := _BARE_ITEM.search(text, max(0, len(text) - _NEAR)):
+    if bare := _BARE_ITEM.search(text, max(0, len(text) - NEAR)):
         items[bare.start(1)] = False
     breaks = {start: text.count("\n", start, end) for start, end in pairwise(items)}
     lines = [start for start, count in breaks.items() if count == 1]
@@ -315,7 +314,6 @@ _LAST_LINE_BEGINS = re.compile(
     r"(?:[^\W\d_]{2}[*_\"')\]]*[.!?:][*_\"')\]]*[ \t]*\n|\n[ \t]*\n)[^\w\n]*\Z"
 )
 """The end of the text before a last line that is only a letter: a sentence or a blank line."""
-_NEAR = 60
 _MAX_CHANGES = 2
 """The most changes of an answer. A response that repeats itself has more."""
 
@@ -326,7 +324,7 @@ def _is_last_line(text: str, candidates: Sequence[_Candidate]) -> bool:
     rivals = {own.letter for own in candidates if own.role is last.role}
     if len(rivals) > 1 or last.several or any(map(str.isalnum, text[last.end :])):
         return False
-    is_line = _LAST_LINE_BEGINS.search(text, max(0, last.start - _NEAR), last.start) is not None
+    is_line = _LAST_LINE_BEGINS.search(text, max(0, last.start - NEAR), last.start) is not None
     return last.role is Role.DECLARED or (last.role is Role.ALONE and is_line)
 
 
@@ -334,7 +332,7 @@ def _concludes_steps(text: str, candidates: Sequence[_Candidate]) -> bool:
     """True if the last letter is the only one that a paragraph after numbered steps declares."""
     declared = [own for own in candidates if own.role is Role.DECLARED and not own.is_of_case]
     begins = PATTERNS["conclusion"].search
-    ends = [own for own in declared if begins(text, max(0, own.start - 2 * _NEAR), own.start)]
+    ends = [own for own in declared if begins(text, max(0, own.start - 2 * NEAR), own.start)]
     is_only = ends[-1:] == [candidates[-1]] and len({own.letter for own in ends}) == 1
     return is_only and len(PATTERNS["step"].findall(text, 0, ends[-1].start)) > 1
 
@@ -406,7 +404,7 @@ def _read_cut_discussion(text: str, letters: Sequence[Letter]) -> Reading | None
     items = list(PATTERNS["discussed"].finditer(answer, begins[-1].end()))
     names = ["@", *(item[1] for item in items)]
     items = [item for item, before in zip(items, names, strict=False) if item[1] > before]
-    spans = [(max(begins[-1].end(), item.start() - _NEAR), item.start()) for item in items]
+    spans = [(max(begins[-1].end(), item.start() - NEAR), item.start()) for item in items]
     is_announced = any(PATTERNS["announced"].search(answer, *span) for span in spans)
     if not items or is_announced or PATTERNS["concluded"].search(answer, items[-1].end()):
         return None
@@ -453,7 +451,7 @@ def _list_items(text: str, last_letter: str) -> dict[int, bool]:
     is_list = is_cut_off or any(word in above for word in ("let's", "i'll", "options"))
     is_begun = (above.endswith(":") and is_list) or above.startswith("step 1:")
     if not is_begun and "\n\n" not in rest:
-        start = max(0, labels[-1].start() - _NEAR)
+        start = max(0, labels[-1].start() - NEAR)
         names = "".join(label[1].upper() for label in labels[-3:])
         is_third = names[2:] and names in _ALPHABET and len(text) - labels[-1].end() > 2
         is_next = names[1:] and names[-2:] in _ALPHABET

@@ -43,7 +43,7 @@ class WrittenLetter:
     @cached_property
     def several(self) -> bool:
         """True if another letter is next to it or announced: "A or B", "either A"."""
-        before = PATTERNS["another_before"].search(self.clause[-_NEAR:])
+        before = PATTERNS["another_before"].search(self.clause[-NEAR:])
         after = PATTERNS["another_after"].match(self.tail)
         others = [match[match.lastindex or 0] for match in (before, after) if match]
         return self.words[-1:] == ["either"] or any(o.upper() != self.letter for o in others)
@@ -59,7 +59,7 @@ class WrittenLetter:
         return PATTERNS["statement_done"].match(self.tail) is not None or self.several
 
 
-_NEAR = 60
+NEAR = 60
 _LOOK_BACK = 160
 _LOOK_AHEAD = 90
 """The characters around a letter that determine its role: a bound keeps the time linear."""

@@ -81,17 +81,22 @@ _BETWEEN = SETS["fillers"] | SETS["qualities"]
 def _may_have(role: Role, written: WrittenLetter) -> bool:
     """True if `role` is possible for a letter in this form and context."""
     if role is Role.NAMED:
-        is_step = not (written.first or written.last)
+        is_step = not (written.first or written.last or written.has_text)
+        is_mark = written.is_lower and not any(map(_means_option, written.words))
         is_compared = PATTERNS["compared"].search(written.clause) is not None
-        return not (is_step or is_compared) and SETS["listing"].isdisjoint(written.words)
+        return not (is_step or is_mark or is_compared) and SETS["listing"].isdisjoint(written.words)
     if not written.is_lower:
         return True
     is_at_end = written.last and not (written.tail or written.enclosed)
     is_cut_off = written.words[-1:] in (["the"], [","]) if written.first else written.words
     if is_at_end and is_cut_off and role is not Role.DECLARED:
         return False  # "Therefore, the c", a word that was cut off
+    # Lower-case letters are more often words and list marks than answers.
+    if role is Role.LABEL:
+        return written.first
     if written.letter in "AEI":  # not "It is a", "the drum, which is a"
-        return written.is_statement and role is not Role.CHOSEN
+        is_name = not is_at_end or any(map(_announces, written.words[-3:]))
+        return written.is_statement and role is not Role.CHOSEN and is_name
     return written.is_statement or role is not Role.ALONE
 
 
