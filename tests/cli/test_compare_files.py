@@ -37,6 +37,24 @@ def test_the_terminal_shows_the_same_direction(worse: Path) -> None:
     assert "1 correct only in A, 0 correct only in B" in shown
 
 
+def test_questions_without_an_id_are_paired_by_their_texts(tmp_path: Path) -> None:
+    rows = [
+        {"video_id": f"{n // 3:03d}", "question": f"Which {n}?", "options": ["A. a", "B. b"]}
+        | {"answer": "AB"[n % 2], "prediction": "A"}
+        for n in range(90)
+    ]
+    paths = [tmp_path / name for name in ("a.json", "b.json", "c.json")]
+    others = [row | {"answer": "A"} for row in rows]
+    for path, own in zip(paths, (rows, rows[:0:-1], others), strict=True):
+        path.write_text(json.dumps(own))
+    first, fewer, other_keys = map(str, paths)
+    comparison = videomme("compare", first, fewer, "--json").json
+    assert (comparison["different"], comparison["n"]) == ([], 89)
+    failed = videomme("compare", first, other_keys).failed_with
+    assert failed.startswith("45 questions have different right answers in a and c: ")
+    assert failed.endswith("give the dataset with --annotations")
+
+
 def test_two_files_of_one_run_are_named(tmp_path: Path) -> None:
     rows = [
         {

@@ -81,6 +81,57 @@ def test_two_files_of_an_engine_pass_a_gate_without_options(tmp_path: Path, cont
     assert ended.json["same_answers"]
 
 
+def test_rows_of_sglang_omni_need_no_summary(tmp_path: Path) -> None:
+    rows = "".join(json.dumps(sample) + "\n" for sample in SAMPLES)
+    read = outcomes(tmp_path / "a.jsonl", rows)
+    assert list(read.values()) == ["correct", "unreadable", "failed"]
+
+
+@pytest.mark.parametrize("last", ["b", "429 Too Many Requests"])
+def test_most_letters_are_enough(tmp_path: Path, last: str) -> None:
+    keys = ["A", "(B)", "<answer>C</answer>", "D"]
+    answers = ["A.", "(B)", "<answer>C</answer>", last]
+    rows = [
+        {"question_id": f"001-{n}", "answer": key, "prediction": answer}
+        for n, (key, answer) in enumerate(zip(keys, answers, strict=True))
+    ]
+    read = outcomes(tmp_path / "a.json", json.dumps(rows))
+    outcome = "incorrect" if last == "b" else "failed"
+    assert list(read.values()) == [*["correct"] * 3, outcome]
+
+
+def test_reasoning_parts_of_evalscope_are_no_answer(tmp_path: Path) -> None:
+    parts = [{"type": "reasoning", "reasoning": "The answer is A."}, {"type": "text", "text": "C"}]
+    row = {
+        "model_output": {"choices": [{"message": {"content": parts}}]},
+        "messages": [],
+        "metadata": {"question_id": "001-1", "answer": "C"},
+    }
+    assert outcomes(tmp_path / "a.jsonl", json.dumps(row)) == {"001-1": "correct"}
+
+
+def test_errors_beside_the_text_of_a_sample_are_failures(tmp_path: Path) -> None:
+    answered = {"choices": [{"message": {"content": "B"}}]}
+    shared = {"target": "B", "choices": ["Red", "Blue"], "epoch": 1, "mine": "B"}
+    samples = [
+        {"id": "001-1", "output": {"choices": []}, "error": {"message": "429"}} | shared,
+        {"id": "001-2", "output": answered, "error": None} | shared,
+    ]
+    path = tmp_path / "samples.jsonl"
+    path.write_text("".join(json.dumps(sample) + "\n" for sample in samples))
+    for columns in ({}, {"prediction": "mine"}):
+        report = score_file(path, ScoreOptions(columns=columns))
+        assert [row.outcome.value for row in report.rows] == ["failed", "correct"]
+    instance = {
+        "sample_id": "001-1",
+        "input": {"raw": "Which?", "reference": ["B"], "choices": ["Red", "Blue"]},
+        "output": {"raw": ["B"]},
+        "answer_attribution": [{"extracted_value": "B"}],
+        "error": "timeout",
+    }
+    assert outcomes(tmp_path / "a.jsonl", json.dumps(instance)) == {"001-1": "failed"}
+
+
 def test_letters_on_both_sides_of_a_table_are_enough(tmp_path: Path) -> None:
     lines = ["id,answer,prediction", "001-1,A,A", "001-2,B,C", "002-1,C,C", "002-2,D,"]
     for separator in ",;":
@@ -133,6 +184,7 @@ def test_predictions_of_evalscope_are_joined_by_their_ids(tmp_path: Path) -> Non
 
 LINE = json.dumps({"question_id": "001-1", "answer": "A", "prediction": "A"})
 OTHER = LINE.replace("001-1", "001-2")
+REORDERED = json.dumps({"answer": "A", "question_id": "001-2", "prediction": "A"})
 NESTED = json.dumps({"question_id": "002-1", "parts": [{"question_id": "a"}], "answer": "A"})
 
 
@@ -151,6 +203,8 @@ NESTED = json.dumps({"question_id": "002-1", "parts": [{"question_id": "a"}], "a
         (f"[{LINE}]\n[{OTHER}]", 2, False),
         (f"{LINE}\n{LINE[:20]}{OTHER}\n", 2, True),
         (f'{LINE}\n{LINE[:20]}\n{OTHER[:-1]}, "seconds": 2}}\n', 2, True),
+        (f"{LINE}\n{LINE[:20]}\n{REORDERED}\n", 2, True),
+        (f'{LINE}\n{LINE[:20]}{OTHER[:-1]}, "seconds": 2}}\n', 2, True),
         (f"{LINE}\n{NESTED[:-8]}{OTHER}\n", 2, True),
         (f"{LINE}\n{OTHER}\n" + "\0" * 20, 2, True),
         (f"{LINE}\n{OTHER}\nTraceback: out of memory", 2, True),
@@ -164,6 +218,8 @@ NESTED = json.dumps({"question_id": "002-1", "parts": [{"question_id": "a"}], "a
         "lists",
         "torn row before the next one",
         "torn row on its line",
+        "torn row before other keys",
+        "torn row before more keys",
         "torn row with a whole object in it",
         "zeros of a full disk",
         "message of another program",

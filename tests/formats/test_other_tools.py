@@ -55,6 +55,16 @@ def test_lmms_eval_samples_without_doc_are_joined_with_the_annotations(tmp_path:
     assert outcomes(without_id, ANNOTATIONS) == [*OUTCOMES, "unreadable"]
 
 
+def test_samples_without_doc_have_the_facets_of_their_metric(tmp_path: Path) -> None:
+    path = tmp_path / "samples.jsonl"
+    facets = {"duration": "long", "category": "Knowledge", "score": 1.0}
+    sample = {"doc_id": 0, "target": "B", "resps": ["B"]}
+    metric = {"videomme_perception_score": {"question_id": "601-1", "answer": "B", **facets}}
+    path.write_text(json.dumps(sample | metric) + "\n")
+    (row,) = score_file(path, ScoreOptions()).rows
+    assert (row.question_id, row.facets["duration"], row.is_correct) == ("601-1", "long", True)
+
+
 def test_all_repeats_of_lmms_eval_samples_are_read() -> None:
     rows = score_file(
         RESULTS / "lmms_eval_repeats.jsonl", ScoreOptions(annotations=ANNOTATIONS)
