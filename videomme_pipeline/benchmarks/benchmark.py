@@ -70,7 +70,8 @@ class DeclaredFacts(Spec):
     strata: tuple[str, ...] = ()
     """Facets whose values a subset represents in proportion."""
     grouping: Grouping | None = None
-    """The rule by which questions on a video share a score. Facets and headline count groups."""
+    """The rule by which the questions on one video share one score. Facets and the headline score
+    are then about groups."""
     mean_of: str | None = None
     """The facet over whose values the headline score is the mean of the accuracies. Without it,
     the headline score is the accuracy, or the group score."""

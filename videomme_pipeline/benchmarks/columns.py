@@ -61,7 +61,8 @@ class Columns(Spec):
     """The id in the names of the files, if it is not `video_id`."""
     question: str
     options: str | tuple[str, ...] | None = None
-    """The column with all options, or a column per option. Default: the question's last lines."""
+    """The column with all options, or one column per option. Without it, the options are the last
+    lines of the question."""
     options_are: OptionsKind = "any"
     missing_options: tuple[str, ...] = ()
     """Texts that stand for no option, besides an empty cell. Only the last options may be missing,
@@ -235,9 +236,9 @@ def _read(path: Path) -> list[Cells]:
         return _objects([parse_json(line) for line in text.split("\n") if line.strip()])
     value = parse_json(text)
     if isinstance(value, dict):
-        labelled = value.items()
-        rows = [{"id": k, **row} if isinstance(row, dict) else row for k, row in labelled]
-        value = pandas_rows(value) or rows
+        value = pandas_rows(value) or [
+            {"id": label, **row} if isinstance(row, dict) else row for label, row in value.items()
+        ]
     return _objects(value)
 
 
@@ -378,9 +379,10 @@ def without_missing(options: Sequence[object], marks: Collection[str] = ()) -> l
             f"option {chr(ord('A') + gap)} is empty, but a later one is {kept[gap]!r}; correct the "
             "row, because its letters are unclear"
         )
-    own = [letter for text in kept if (letter := split_option(text)[0])]
-    if len({*own}) == len(kept) and "A" in own and not {*own} <= {*[*Letter][: len(own)]}:
-        raise ValueError(f"the options have the letters {', '.join(own)}; correct the row")
+    letters = [letter for text in kept if (letter := split_option(text)[0])]
+    has_gap = not set(tuple(Letter)[: len(kept)]).issuperset(letters)
+    if has_gap and "A" in letters and len(set(letters)) == len(kept):
+        raise ValueError(f"the options have the letters {', '.join(letters)}; correct the row")
     return kept
 
 

@@ -28,7 +28,8 @@ from videomme_pipeline.storage.publish import publish
 
 _log = logging.getLogger(__name__)
 _LATEST: dict[str, tuple[object, AnnotationContent]] = {}
-"""The annotations read last by benchmark, after their files: each stage opens its source again."""
+"""The annotations that were read last, after their files, by benchmark. Each stage of a run opens
+its source again."""
 
 
 class DeclaredSource(Source):

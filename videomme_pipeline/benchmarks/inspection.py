@@ -107,11 +107,7 @@ def _declaration(  # noqa: PLR0913, PLR0917
     subtitles, subtitle_folder = _column_of_files(
         sample, names, "subtitle_file", folder, subtitle_files
     ) or (None, _common_folder(folder, subtitle_files))
-    if "" in (single := columns.option_columns(names)):
-        letter = chr(ord("A") + single.index(""))
-        raise AnnotationError(
-            f"{file} has columns of single options, but none for {letter}; add it"
-        )
+    single = columns.option_columns(names)
     guesses: dict[str, Any] = {
         "video": video,
         "question": _named(names, "question"),
@@ -123,6 +119,11 @@ def _declaration(  # noqa: PLR0913, PLR0917
         "subtitle_file": subtitles,
     }
     column_names = {key: value for key, value in {**guesses, **named}.items() if value is not None}
+    if column_names.get("options") is single and "" in single:
+        letter = chr(ord("A") + single.index(""))
+        raise AnnotationError(
+            f"{file} has columns of single options, but none for {letter}; add it"
+        )
     for key in ("video", "question", "answer"):
         if key not in column_names:
             raise AnnotationError(

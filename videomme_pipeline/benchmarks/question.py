@@ -87,15 +87,19 @@ class Question:
 
     def option_text(self, letter: Letter) -> str:
         """Text of an option without its letter: "Apples." for "A. Apples."."""
-        option = self.options[self.letters.index(letter)]
-        own_letter, text = split_option(option)
-        return text if own_letter == letter else option.strip()
+        return option_texts(self.options)[self.letters.index(letter)]
 
 
 def split_option(option: str) -> tuple[Letter | None, str]:
     """Split "A. Apples." into (A, "Apples."). The letter is None if the option has none."""
     match = _OPTION.match(option)
     return (Letter(match[1]), match[2].strip()) if match else (None, option.strip())
+
+
+def option_texts(options: Sequence[str]) -> list[str]:
+    """Texts of `options` without their letters. A letter of another position is part of a text."""
+    labelled = zip(_LETTERS, map(split_option, options), options, strict=False)
+    return [text if own == letter else option.strip() for letter, (own, text), option in labelled]
 
 
 def videos_of(questions: Iterable[Question]) -> tuple[VideoReference, ...]:

@@ -15,7 +15,7 @@ from typing import Any
 
 from videomme_pipeline.benchmarks import columns
 from videomme_pipeline.benchmarks.facets import Facets, FacetValue, with_dataset_names, with_derived
-from videomme_pipeline.benchmarks.question import Letter, Question, split_option
+from videomme_pipeline.benchmarks.question import Letter, Question, option_texts, split_option
 from videomme_pipeline.benchmarks.registry import find_benchmark, registered_benchmarks
 from videomme_pipeline.errors import one_line
 from videomme_pipeline.fetch.release import FOOTAGE_SUFFIXES
@@ -27,8 +27,8 @@ from videomme_pipeline.scoring.scored_question import ScoredQuestion
 _MAX_LIST_ITEMS = 100_000
 """The number of characters in the longest list of options that is written as text."""
 _NUMBER_IN_VIDEO = re.compile(r"(?<=.)[-_]\w{1,3}$")
-_SHORT = 40
-"""The number of characters of a short response, in which a letter needs no option beside it."""
+_START_CHARACTERS = 40
+"""The part of a response in which a letter is looked for if a file has no options."""
 _TAG = re.compile(r"</?answer>", re.IGNORECASE)
 _BLANK = {"", "none", "nan", "null"}
 
@@ -55,7 +55,8 @@ class Annotations:
     def find(self, row: Row, options: Sequence[str], own: Question | None) -> Question | None:
         """The question of `row`, by its id, by its text and its video, or else by its number.
 
-        A row with the text and the video of another question has a number of its own as its id.
+        If the id is that of one question, and the text and the video are those of another one,
+        the id is only the number of the row.
         `own` is the question as the row has it, or None if it is not complete.
         """
         question_id, video = name_of(row, "question_id"), name_of(row, "video_id")
@@ -158,13 +159,8 @@ def _names(video: str) -> set[str]:
 
 
 def _texts(options: Sequence[str]) -> list[str]:
-    """The texts of `options` without their own letters, in the form in which they are compared."""
-    labelled = [(split_option(option), option) for option in options]
-    texts = [
-        text if own == letter else option
-        for letter, ((own, text), option) in zip(Letter, labelled, strict=False)
-    ]
-    return list(map(columns.without_case_and_spaces, texts))
+    """The texts of `options` in the form in which they are compared."""
+    return list(map(columns.without_case_and_spaces, option_texts(options)))
 
 
 def _letter(answer: str, options: Sequence[str]) -> Letter | None:
@@ -217,9 +213,9 @@ def with_lettered_options(
 ) -> Sequence[Row]:
     """`rows` with the letters of `benchmark` as options, if letters are all that they need.
 
-    Most right answers must be letters, and half of the responses too, or short texts with one,
-    unless the rows have `has_texts`. The number of a question in the dataset is its id if it has no
-    other one, and no `has_shards`.
+    Half of the right answers must be letters, and half of the responses must begin with a text in
+    which a letter is read, unless the rows have `has_texts`. The number of a question in the
+    dataset is its id if it has no other one, and no `has_shards`.
     """
     letters = sorted(find_benchmark(benchmark).letters)
     ids = ("question_id",) if has_shards else ("question_id", "doc_id")
@@ -230,9 +226,9 @@ def with_lettered_options(
     answered = [row for row in named if columns.text_in(row.get("answer"))]
     right = [_letter(str(row["answer"]), ()) if row["question_id"] else None for row in answered]
     texts = [text for row in answered if (text := columns.text_in(response_in(row)))]
-    read = [read_careful(text[:_SHORT], letters, ()).letter for text in texts]
-    for own in (right, letters if has_texts else read):
-        if not own or 2 * sum(letter in letters for letter in own) < len(own):
+    read = [read_careful(text[:_START_CHARACTERS], letters, ()).letter for text in texts]
+    for given in (right, letters if has_texts else read):
+        if not given or 2 * sum(letter in letters for letter in given) < len(given):
             return rows
     return [{**row, "options": letters} for row in named]
 
@@ -314,9 +310,9 @@ def _facet(
 def _options(row: Row, benchmark: str) -> tuple[str, ...]:
     """The options from a list, a map, a text with one per line (v2), or a list as text."""
     value = row.get("options")
-    if isinstance(value, str) and value.strip()[:1] in ("[", "{", "("):
+    if isinstance(value, str):
         listed = None if len(value) > _MAX_LIST_ITEMS else columns.list_in(value)
-        if listed is None and value.strip()[0] == "[":
+        if listed is None and value.lstrip().startswith("["):
             raise ValueError(f"`options` is not a list: {value[:60]!r}")
         value = value if listed is None else listed
     if isinstance(value, Mapping):

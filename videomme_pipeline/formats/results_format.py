@@ -101,14 +101,14 @@ def finish_reason(row: Row) -> str | None:
 def failure(row: Row) -> str:
     """The failure that the file states beside a text, such as "is_success: False", or ""."""
     names = [name for name in (*_ERRORS, *_STATES) if name in row]
-    words = {name: str(_value(row[name])).strip().lower().removesuffix(".0") for name in names}
+    words = {name: str(_stated(row[name])).strip().lower().removesuffix(".0") for name in names}
     failed = [name for name in _ERRORS if words.get(name, "") not in _NO_ERROR]
     failed += [name for name in _STATES if _FAILED.fullmatch(words.get(name, ""))]
     return f"{failed[0]}: {row[failed[0]]}"[:200] if failed else ""
 
 
-def _value(value: Any) -> Any:
-    """`value`, or the first value of an object that is not empty: {"code": None} is None."""
+def _stated(value: Any) -> Any:
+    """The first value of an object that is not empty, or None. Any other `value` is unchanged."""
     return next(filter(None, value.values()), None) if isinstance(value, Mapping) else value
 
 

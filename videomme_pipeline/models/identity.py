@@ -12,7 +12,8 @@ from blake3 import blake3
 HASH_BYTES = 12
 """Length of a hash in an identity."""
 _OF_MODEL = ("kind", "profile", "name", "model", "revision", "engine", "version")
-"""The keys that identify the model. The others: addresses, paths, prices, variables and limits."""
+"""The keys that identify the model. The others have addresses, paths, prices, names of variables
+with keys, and limits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -116,7 +116,8 @@ class ScoredQuestion:
     served: Served = field(default_factory=Served)
     """Cost, latency and attempts of the response."""
     pairing: str | None = None
-    """Equal for evaluations that differ only in subtitles; None for rows of no evaluation file."""
+    """The same text for evaluations that differ only in their subtitles. None for rows of a results
+    file."""
     judge: str | None = None
     """Model that reads the answers that `careful` cannot read, or None."""
     judge_output: str | None = None

@@ -35,7 +35,8 @@ class LocalServers(ServeSpec):
     args: dict[str, Any] = Field(default_factory=dict)
     """Further options of the engine, such as `max-model-len: 32768`."""
     command: tuple[str, ...] | None = Field(default=None, min_length=1)
-    """The engine's program and subcommand. Default: the engine's name, on the PATH."""
+    """The engine's program and subcommand, if it is installed elsewhere. Default: the engine's
+    name, on the PATH."""
     start_seconds: float = Field(default=1800.0, gt=0)
     """Time limit for a server to load the weights."""
 

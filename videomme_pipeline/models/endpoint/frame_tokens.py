@@ -134,7 +134,8 @@ class _Slices(Spec):
 
 
 class _Patches32(Spec):
-    """`multiplier` tokens per 32 × 32 patch of a picture fit to `max_side` and `max_patches`."""
+    """`multiplier` tokens per patch of 32 × 32 pixels of a picture that is reduced to `max_side`
+    and to `max_patches`."""
 
     multiplier: float
     max_side: int

@@ -114,7 +114,8 @@ def read_reply(content: bytes, spec: EndpointSpec, request: Request) -> Reply:
     stated = completion.error or choice.error
     detail = ErrorDetail(message=stated) if isinstance(stated, str) else stated
     if detail and (detail.message or detail.code):
-        raise failure_in_body((detail.message or "")[:MAX_MESSAGE_CHARACTERS], str(detail.code))
+        code = None if detail.code is None else str(detail.code)
+        raise failure_in_body((detail.message or "")[:MAX_MESSAGE_CHARACTERS], code)
     message = choice.message
     profile = spec.endpoint_profile
     text, thought = split_reasoning(message.text, choice.finish_reason)

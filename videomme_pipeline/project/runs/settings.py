@@ -24,7 +24,8 @@ class RunsSpec(Spec):
     """The content of `runs.yaml`."""
 
     stale: Literal["error", "warning"] = "error"
-    """The severity of `up_to_date`. The asset graph shows a warning only after zooming in."""
+    """The severity of the check `up_to_date`. The asset graph shows an error in red, and a warning
+    only after zooming in."""
 
     code_location: Annotated[str, Field(pattern=r"^[A-Za-z0-9_]+$", max_length=100)] = CODE_LOCATION
     """The name of the code location in workspace.yaml. Unless it is the default, asset keys begin

@@ -275,8 +275,8 @@ def subtitles(run: Run, _runs: Runs) -> Finding | None:
     is_complete = videos == size.videos and declared is not None
     if count == 0 or (is_complete and count != declared):
         summary = counted + (f", but the benchmark has {declared:,}" if is_complete else "")
-        advice = "fetch the subtitles of all videos (docs/data.md has the layouts), and "
-        return Finding(Status.ERROR, summary, advice + run.run_again)
+        advice = "fetch the subtitles of all videos (docs/data.md has the layouts)"
+        return Finding(Status.ERROR, summary, f"{advice}, and {run.run_again}")
     if is_complete:
         return Finding(Status.OK, f"{counted}, as declared")
     reason = "the benchmark does not declare how many"

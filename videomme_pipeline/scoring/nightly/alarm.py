@@ -172,7 +172,8 @@ class DropEvidence:
 
     @property
     def total(self) -> float:
-        """The weighted sum of the ratios. Its mean is the sum of the weights if nothing changed."""
+        """The weighted sum of the likelihood ratios. Its expectation is the sum of the weights if
+        nothing changed."""
         return float(self._by_start() @ self._weights)
 
     @property

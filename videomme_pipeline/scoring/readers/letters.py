@@ -67,7 +67,7 @@ _OPENING = " \t*_`\"'([{<$~>^"
 _ENCLOSING = frozenset("([{*_`$<")
 _BULLETS = " \t-+*•·#>|~_`\"'([{<$"
 _CLOSING = " \n.!?)]}*_`\"'"
-_CLOSERS = re.compile(r"(?:[ \t]?[*_`\"')\]}>$~^]){0,8}")
+_CLOSERS = re.compile(r"(?:[ \t]?[*_`\"')\]}>$~^]){0,8}")  # matches everywhere
 _SENTENCE_END = re.compile(
     r"[.!?|\n](?<!\b(?:Dr|Mr|Ms|St|vs)\.)(?<!\bMrs\.)(?<!e\.g\.)(?!(?<=\.)g\.)", re.IGNORECASE
 )

@@ -129,11 +129,12 @@ def compare(
             f"({len(by_key_a)} and {len(by_key_b)} rows, {len(shared)} shared); compare "
             "evaluations of the same benchmark that have answers"
         )
-    other = [f"{a.question_id} ({a.answer}, {b.answer})" for a, b in pairs if a.answer != b.answer]
-    if other:
+    differing = [(a, b) for a, b in pairs if a.answer != b.answer]
+    if differing:
+        keys = [f"{a.question_id} ({a.answer}, {b.answer})" for a, b in differing]
         raise ScoringError(
-            f"{len(other):,} questions have different right answers in {rows_a[0].evaluation} and "
-            f"{rows_b[0].evaluation}: {listed(other)}; give the dataset with --annotations"
+            f"{len(keys):,} questions have different right answers in {rows_a[0].evaluation} and "
+            f"{rows_b[0].evaluation}: {listed(keys)}; give the dataset with --annotations"
         )
     videos = [a.video_id for a, _ in answered]
     questions = len({a.question_id for a, _ in answered})
