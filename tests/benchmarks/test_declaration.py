@@ -341,6 +341,18 @@ def test_a_changed_declaration_replaces_the_benchmark(tmp_path: Path) -> None:
     assert after.version != before.version
 
 
+def test_a_missing_column_of_an_option_is_named_if_no_other_column_has_the_options(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "a.mp4").touch()
+    row = {"video": "a.mp4", "question": "Which?", "answer": "A", "a": "x", "c": "y"}
+    (tmp_path / "q.json").write_text(json.dumps([row]))
+    with pytest.raises(AnnotationError, match="columns of single options, but none for B"):
+        inspect_folder(tmp_path, "own")
+    (tmp_path / "q.json").write_text(json.dumps([row | {"options": ["x", "y"]}]))
+    assert "options: options" in inspect_folder(tmp_path, "own")
+
+
 def test_a_column_of_ids_is_kept_if_some_repeat_so_that_doctor_names_them(tmp_path: Path) -> None:
     rows = ["id,video,question,a,b,answer"]
     rows += [f"{number},a.mp4,Which?,x,y,A" for number in (1, 2, 2)]

@@ -1,15 +1,23 @@
 """Words that other programs write for a missing value, as options, answers and responses."""
 
 import csv
+import http.client
 import json
+import urllib.request
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import httpx
+import openai
 import pytest
 
+from tests.support.ports import free_port
+from videomme_pipeline.benchmarks.question import Letter
 from videomme_pipeline.formats.score_file import ScoreOptions, ScoreReport, audited_file, score_file
 from videomme_pipeline.scoring.findings.run import Runs
 from videomme_pipeline.scoring.findings.run_checks import stored_failures
+from videomme_pipeline.scoring.readers.careful import is_error_text
 from videomme_pipeline.scoring.readers.read_answer import ReaderName
 
 WORDS = ("None", "N/A", "NA", "null", "nan")
@@ -188,6 +196,21 @@ def test_the_text_of_an_error_is_failed_and_blocks_publication(tmp_path: Path, t
     report = score_file(tmp_path / "results.json", as_published)
     assert "failed" not in [r.outcome.value for r in report.rows]
     assert "1 responses are texts of errors" in report.notes[0]
+
+
+@pytest.mark.parametrize("client", ["urllib", "http.client", "httpx", "openai"])
+def test_the_error_of_a_client_without_a_server_is_no_answer(client: str) -> None:
+    port = free_port()
+    address = f"http://127.0.0.1:{port}/v1"
+    requests: dict[str, Callable[[], object]] = {
+        "urllib": lambda: urllib.request.urlopen(address),
+        "http.client": lambda: http.client.HTTPConnection("127.0.0.1", port).request("GET", "/"),
+        "httpx": lambda: httpx.get(address),
+        "openai": openai.OpenAI(api_key="x", base_url=address, max_retries=0).models.list,
+    }
+    with pytest.raises((OSError, httpx.HTTPError, openai.OpenAIError)) as raised:
+        requests[client]()
+    assert is_error_text(str(raised.value), tuple(Letter)[:4], ())
 
 
 @pytest.mark.parametrize("text", [text for text in ERRORS if "<" not in text])
